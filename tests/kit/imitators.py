@@ -8,14 +8,14 @@ same code as a chat server's.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import orjson
 
-from polyhop.lm.base import Capabilities, Completion, Request
+from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores
 from polyhop.lm.pocket import Pocket
 from polyhop.lm.wire import read_chat
 from polyhop.prompts.book import PromptBook
@@ -50,87 +50,101 @@ def _says(text: str, *, finish: str = "stop", **message: Any) -> Mapping[str, An
 
 
 def _plain(draft: Draft) -> Mapping[str, Any]:
+    """The form, and nothing else."""
     return _says(draft.asked)
 
 
 def _thinker(draft: Draft) -> Mapping[str, Any]:
-    """Think in a field of its own; the thoughts count as tokens of the reply."""
+    """Thoughts in a field of their own, which count as tokens of the reply."""
     if draft.request.max_tokens <= THINKING_TOKENS:
         return _says("", finish="length", reasoning_content=THOUGHTS)
     return _says(draft.asked, reasoning_content=THOUGHTS)
 
 
 def _tag_thinker(draft: Draft) -> Mapping[str, Any]:
+    """Thoughts in `<think>` tags before the form."""
     if draft.request.max_tokens <= THINKING_TOKENS:
         return _says(f"<think>{THOUGHTS}", finish="length")
     return _says(f"<think>\n{THOUGHTS}\n</think>\n\n{draft.asked}")
 
 
 def _rambler_before(draft: Draft) -> Mapping[str, Any]:
+    """An introduction, then the form."""
     return _says(f"Sure! Let me work through this carefully, as the task requires.\n\n{draft.asked}")
 
 
 def _rambler_after(draft: Draft) -> Mapping[str, Any]:
+    """The form, then kind words."""
     return _says(f"{draft.asked}\n\nI hope this helps! Let me know if anything else is needed.")
 
 
 def _echoer(draft: Draft) -> Mapping[str, Any]:
+    """A copy of the form with its slots, then the form filled in."""
     return _says(f"{draft.form}\n\n{draft.asked}")
 
 
 def _slot_echoer(draft: Draft) -> Mapping[str, Any]:
-    """Write values in the angle brackets of the form's slots."""
+    """The form, its values in the angle brackets of the slots."""
     return _says(draft.asked if draft.request.schema is not None else draft.slots)
 
 
 def _bold(draft: Draft) -> Mapping[str, Any]:
+    """The form, every line in bold."""
     lines = (f"**{line}**" if line.strip() else line for line in draft.text.splitlines())
     return _says(draft.object if draft.request.schema is not None else "\n".join(lines))
 
 
 def _json_in_text(draft: Draft) -> Mapping[str, Any]:
+    """A JSON object, also if text was asked for."""
     return _says(draft.object)
 
 
 def _schema_ignorer(draft: Draft) -> Mapping[str, Any]:
+    """Text, also if a JSON object was asked for."""
     return _says(draft.text)
 
 
 def _fenced(draft: Draft) -> Mapping[str, Any]:
+    """The form in a fence of Markdown."""
     return _says(f"```json\n{draft.object}\n```" if draft.request.schema is not None else f"```\n{draft.text}\n```")
 
 
 def _explainer(draft: Draft) -> Mapping[str, Any]:
-    """Name the other judgment in an afterthought."""
+    """The form, then an explanation that names the other judgments."""
     after = "Explanation: had a fact been different, this would have been [UNSUPPORTED] or [IRRELEVANT], and not so."
     return _says(f"{draft.asked}\n\n{after}")
 
 
 def _french(draft: Draft) -> Mapping[str, Any]:
+    """An introduction in French, then the form."""
     return _says(f"Voici ma réponse, dans la forme demandée :\n\n{draft.asked}")
 
 
 def _numberer(draft: Draft) -> Mapping[str, Any]:
+    """The form, every line with a number."""
     if draft.request.schema is not None:
         return _says(draft.object)
     return _says("\n".join(f"{i}. {line}" for i, line in enumerate(draft.text.splitlines(), 1)))
 
 
 def _refuser(draft: Draft) -> Mapping[str, Any]:
+    """A refusal."""
     return _says("I'm sorry, but I can't help with that request.")
 
 
 def _empty(draft: Draft) -> Mapping[str, Any]:
+    """Nothing."""
     return _says("")
 
 
 def _tool_caller(draft: Draft) -> Mapping[str, Any]:
+    """A call of a tool instead of text."""
     call = {"id": "call_1", "type": "function", "function": {"name": "search", "arguments": '{"query": "who"}'}}
     return {"message": {"role": "assistant", "content": None, "tool_calls": [call]}, "finish_reason": "tool_calls"}
 
 
 def _truncator(draft: Draft) -> Mapping[str, Any]:
-    """Stop in the middle of a word, as a server does that caps replies at a few tokens."""
+    """The first nine characters of the form, cut by the token limit."""
     return _says(draft.asked[:9], finish="length")
 
 
@@ -162,11 +176,15 @@ UNREADABLE: Mapping[str, Persona] = {
 
 
 class ImitatedLM:
-    """Pocket behind the manners of a persona; ``capabilities`` as an OpenAI-compatible server's."""
+    """Pocket behind the manners of a persona; ``capabilities`` as an OpenAI-compatible server's.
 
-    capabilities = Capabilities(chat=True, json_schema=True, token_logprobs=False, seed=True)
+    It also scores given text as pocket does, and each of its words has the same log-probability if ``logprobs``.
+    """
 
-    def __init__(self, persona: Persona, name: str = "imitated", brain: Any = None) -> None:
+    def __init__(self, persona: Persona, name: str = "imitated", brain: Any = None, *, logprobs: bool = False) -> None:
+        self.capabilities = Capabilities(
+            chat=True, json_schema=True, token_logprobs=logprobs, seed=True, score=True, score_temperature=True
+        )
         self.name = name
         self.replies: list[tuple[Request, Completion]] = []
         self._persona = persona
@@ -175,10 +193,18 @@ class ImitatedLM:
     async def complete(self, request: Request) -> Completion:
         """Return the persona's reply, read as a chat server's."""
         draft = await self._draft(request)
-        data = {"choices": [self._persona(draft)]}
-        reply = read_chat(data, request, request.stop)
+        choice = dict(self._persona(draft))
+        if request.logprobs:
+            words = re.findall(r"\s*\S+", choice["message"].get("content") or "")
+            choice["logprobs"] = {"content": [{"token": word, "logprob": -0.1} for word in words]}
+        reply = read_chat({"choices": [choice]}, request, request.stop)
         self.replies.append((request, reply))
         return reply
+
+    async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
+        """Score as pocket does: nothing is generated."""
+        scores: list[TokenScores] = await self._brain.score(requests)
+        return scores
 
     async def _draft(self, request: Request) -> Draft:
         known = await self._brain.complete(request)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from polyhop.prompts.answers import clean_value
+from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.parsing import (
     Fields,
     Malformed,
@@ -162,6 +163,8 @@ class Items:
 
     >>> Items("steps", "the steps").read("1. Who made it?\\n2. When?", {})
     ['Who made it?', 'When?']
+    >>> Items("steps", "the steps").read("None.", {})
+    []
     """
 
     field: str
@@ -171,12 +174,12 @@ class Items:
 
     def read(self, text: str, fields: Fields) -> list[str]:
         items = read_items(text, fields) or (self.otherwise(text) if self.otherwise else [])
-        if not items:
+        if not items and not (text.strip() and is_non_answer(text)):
             raise Malformed(f"the reply must be {self.what}, each with its number: 1. {self.example}")
         return items
 
     def write(self, value: Sequence[str]) -> str:
-        return write_items(value)
+        return write_items(value) or "none"
 
 
 def find_yes_or_no(text: str) -> tuple[bool | None, str]:
