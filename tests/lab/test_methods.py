@@ -85,7 +85,7 @@ def test_an_unreadable_model_never_makes_an_answer_of_its_noise(method: str, ren
 
 LEAD = """# Imitated models
 
-The tests of polyhop imitate language models: `pocket` answers in the form that the prompt asks for, and its reply is then
+The tests imitate language models: `pocket` answers in the form that the prompt asks for, and its reply is then
 spoiled as a kind of real model spoils it. Every method answers under every imitated model, in the text and in the JSON
 rendering. A model that a person can read must give the answer of the plain one. A model that says nothing must never
 make an answer of its noise: the answer is then empty, or what the method finds without a model.
