@@ -87,8 +87,8 @@ LEAD = """# Imitated models
 
 The tests imitate language models: `pocket` answers in the form that the prompt asks for, and its reply is then
 spoiled as a kind of real model spoils it. Every method answers under every imitated model, in the text and in the JSON
-rendering. A model that a person can read must give the answer of the plain one. A model that says nothing must never
-make an answer of its noise: the answer is then empty, or what the method finds without a model.
+rendering. A model that a person can read must give the answer of the plain one. The noise of a model that says nothing
+must never become the answer, which is then empty, or what the method finds without a model.
 
 The table counts the calls of one question of the `demo` corpus under the five systems ({systems}). A reply is *read* at
 once, or after the model was asked *again*; otherwise the call falls to the *default* of its task.
