@@ -53,6 +53,8 @@ class Pipeline:
         reasoning_tokens: the number of tokens added to the limit of every reply for a model's thoughts, 0 for none.
             None adds 4,096 for a model from the first reply on that shows that it thinks; a reply that its thoughts
             cut before is requested again. A reply without any text then is a ``CutReply``.
+        role_options: ``temperature``, ``max_tokens_per_call`` and ``reasoning_tokens`` by role or task (``default`` for
+            the rest). A temperature replaces that of the prompt file; a method's own, as of its samples, remains.
         max_calls, max_tokens, max_seconds, max_cost: limits per question.
         prices: ``Prices`` per million tokens, in the currency of ``max_cost``.
         abstain_below: withhold (``abstained``) answers of lower or unknown confidence, 0 to 1.
@@ -74,6 +76,7 @@ class Pipeline:
         lm_options: Mapping[str, Any] | None = None,
         max_tokens_per_call: int | None = None,
         reasoning_tokens: int | None = None,
+        role_options: Mapping[str, Mapping[str, Any]] | None = None,
         retriever: str | Searcher | None = None,
         rerank: str | Reranker | None = None,
         reader: str | AnyReader | None = "pocket",

@@ -143,12 +143,28 @@ def read_options(values: Mapping[str, Any]) -> PipelineOptions:
     body = {name: _value(text) for name, text in pairs(values.get("lm_option"), "--lm-option", "KEY=VALUE").items()}
     of_models = {key: values.get(name) for name, key in LM_KEYS.items()} | {"extra_body": body or None}
     given["lm_options"] = {key: value for key, value in of_models.items() if value is not None} or None
+    given["role_options"] = _role_options(given.pop("role_options", None))
     settings = pairs(given.pop("settings", None), "-o", "KEY=VALUE")
     if (file := values.get("set_from")) is not None:
         from polyhop.methods.registry import read_settings
 
         settings = {**read_settings(file, given["method"]), **settings}
     return PipelineOptions(**given, prices=values.get("price") or None, settings=settings)
+
+
+def _role_options(given: Sequence[str] | None) -> dict[str, dict[str, Any]] | None:
+    """Read the options of roles and tasks.
+
+    >>> _role_options(["reviewer.temperature=0.3", "tor.review.max_tokens_per_call=900"])
+    {'reviewer': {'temperature': 0.3}, 'tor.review': {'max_tokens_per_call': 900}}
+    """
+    options: dict[str, dict[str, Any]] = {}
+    for name, text in pairs(given, "--role-option", "ROLE.KEY=VALUE").items():
+        role, dot, key = name.rpartition(".")
+        if not dot:
+            raise UsageError(f"--role-option {name}={text}: must be ROLE.KEY=VALUE")
+        options.setdefault(role, {})[key] = _value(text)
+    return options or None
 
 
 def _value(text: str) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypedDict, cast
 from polyhop.common.text import estimate_tokens
 from polyhop.engine.headroom import Headroom, headroom_of
 from polyhop.engine.models import Models
+from polyhop.engine.roles import RoleOptions, options_of
 from polyhop.errors import CapabilityError, CutReply, UsageError, nearest
 from polyhop.lm.base import (
     Completion,
@@ -262,6 +263,7 @@ class Caller:
     rendering: RenderingChoice = "auto"
     max_tokens_per_call: int | None = None
     reasoning_tokens: int | None = None
+    role_options: RoleOptions = field(default_factory=dict)
 
     def model_of(self, task: str) -> LanguageModel:
         """Return the language model for a task, by the role of its prompt."""
@@ -287,14 +289,19 @@ class Caller:
         check_fields(task, fields, prompt.task.fields)
         names = ("role", "temperature", "max_tokens", "stop", "shots")
         settings: dict[str, Any] = {name: getattr(prompt.settings, name) for name in names}
+        cap, room = self.max_tokens_per_call, self.reasoning_tokens
+        if self.role_options:
+            own = options_of(self.role_options, task, (options or {}).get("role", settings["role"]))
+            settings["temperature"] = own.get("temperature", settings["temperature"])
+            cap, room = own.get("max_tokens_per_call", cap), own.get("reasoning_tokens", room)
         settings |= {"logprobs": False, **(options or {})}
-        settings["max_tokens"] = self.max_tokens_per_call or settings["max_tokens"]
+        settings["max_tokens"] = cap or settings["max_tokens"]
         model = self.models(task, settings["role"])
         wanted = self.rendering_of(model)
         chosen = wanted == "json" and self.rendering == "auto" and model.capabilities.json_schema
         rendering = prompt.form_of(wanted if chosen or self.rendering != "auto" else "text")
         turns = prompt.render(fields, rendering=rendering, shots=settings["shots"])
-        headroom = headroom_of(self.models.thinking[id(model)], self.max_tokens_per_call, self.reasoning_tokens)
+        headroom = headroom_of(self.models.thinking[id(model)], cap, room)
         return Call(prompt, fields, settings, model, rendering, turns, headroom, final=final, chosen=chosen)
 
     def in_text(self, call: Call) -> Call:

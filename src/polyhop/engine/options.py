@@ -158,6 +158,17 @@ class PipelineOptions:
             minimum=0,
         ),
     )
+    role_options: Mapping[str, Mapping[str, Any]] | None = _field(
+        None,
+        Option(
+            "temperature, max_tokens_per_call or reasoning_tokens of a role or task, such as reviewer.temperature=0.3; "
+            "repeatable.",
+            Group.MODEL,
+            list[str],
+            flags=("--role-option",),
+            metavar="ROLE.KEY=VALUE",
+        ),
+    )
     retriever: str | Searcher | None = _field(
         None,
         Option(

@@ -12,6 +12,7 @@ from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.engine.budget import Budget, Prices
 from polyhop.engine.models import Models
 from polyhop.engine.options import LM, PipelineOptions, Searcher, Source
+from polyhop.engine.roles import checked
 from polyhop.engine.run import Engine
 from polyhop.errors import SettingError, UsageError
 from polyhop.lm.base import LanguageModel
@@ -60,9 +61,10 @@ def open_parts(
     reranker = open_reranker(options.rerank) if isinstance(options.rerank, str) else options.rerank
     models, cache = open_models(options.lm, options.cache, options.lm_options or {})
     reader = open_reader(options.reader) if isinstance(options.reader, str) else options.reader
+    prompts = open_prompts(options.prompts)
     engine = Engine(
         models=Models(models),
-        prompts=open_prompts(options.prompts),
+        prompts=prompts,
         retriever=Reranked(opened, reranker) if opened and reranker else opened,
         reader=None if reader is None else as_reader(reader),
         path_scorer=options.path_scorer or PocketPathScorer(),
@@ -76,6 +78,7 @@ def open_parts(
         ),
         max_tokens_per_call=options.max_tokens_per_call,
         reasoning_tokens=options.reasoning_tokens,
+        role_options=checked(options.role_options, prompts.callers() | {"default"}) if options.role_options else {},
         seed=options.seed,
         analysis=getattr(index or (opened and opened.source), "analysis", ENGLISH),
     )

@@ -225,6 +225,7 @@ def call_settings(engine: Engine) -> dict[str, Any]:
         "lm_options": said or None,
         "max_tokens_per_call": engine.max_tokens_per_call,
         "reasoning_tokens": engine.reasoning_tokens,
+        "role_options": engine.role_options or None,
     }
 
 
