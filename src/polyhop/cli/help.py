@@ -35,7 +35,7 @@ VERBS: Mapping[str, Verb] = {
     "mcp": Verb("serve", "Serve tools to agents over MCP."),
     "tune": Verb("tune", "Fit settings that the papers leave open, on labelled questions."),
     "methods": Verb("about", "List the methods by family: papers, needs, calls, settings."),
-    "doctor": Verb("about", "Check the installation."),
+    "doctor": Verb("doctor", "Check the installation, and test a language model."),
     "prompts": Verb("about", "Show the prompts: each is a text file."),
 }
 

@@ -1,6 +1,6 @@
 """The conformance of a language model: what polyhop can use it for, found out by some forty short calls.
 
-The prompt tasks of the five systems are asked in the text and the JSON form, each with its last demonstration as the
+The prompt tasks of the five systems are asked in the text and the JSON form, each with its first demonstration as the
 input and others as its shots, as many as a method shows. Then each of ``CHECKS`` tests one capability of the model.
 """
 
@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 
 import orjson
 
+from polyhop.common.text import counted
 from polyhop.engine.budget import Prices
 from polyhop.errors import LMError, PolyhopError, SchemaRefused
 from polyhop.lm.base import Completion, LanguageModel, Message, Request, ScoreRequest
@@ -252,11 +253,9 @@ class Asker:
 
 
 async def ask_task(asker: Asker, system: str, task: str, rendering: Rendering) -> TaskResult:
-    """Ask a task with its last demonstration as the input; compare what is read with its output."""
-    prompt = asker.prompts[task]
-    *shots, asked = prompt.demonstrations
-    fields = example(prompt)
-    prompt = replace(prompt, demonstrations=tuple(shots), _openings={})
+    """Ask a task with its first demonstration as the input; compare what is read with its output."""
+    expected = asker.prompts[task].demonstrations[0].output
+    prompt, fields = held_out(asker.prompts[task])
     schema = rendering == "json" and asker.model.capabilities.json_schema
     try:
         reply = await asker.ask(prompt, fields, rendering, schema=schema)
@@ -268,22 +267,22 @@ async def ask_task(asker: Asker, system: str, task: str, rendering: Rendering) -
         system=system,
         rendering=rendering,
         parsed=output is not None,
-        right=output is not None and agrees(output, asked.output),
+        right=output is not None and agrees(output, expected),
         cut=reply.finish_reason == "length",
         problem=problem,
         text=reply.text[:_MAX_TEXT],
     )
 
 
-def example(prompt: Prompt) -> dict[str, Any]:
-    """Return the fields of a call from the last demonstration, as a method would give them: the lists and texts that it
-    lacks are empty."""
-    fields = prompt.example()
+def held_out(prompt: Prompt) -> tuple[Prompt, dict[str, Any]]:
+    """Return a prompt without its first demonstration, and the fields of a call from it, as a method would give them:
+    lists and texts that it lacks are empty."""
+    fields = replace(prompt, demonstrations=prompt.demonstrations[:1], _openings={}).example()
     for demonstration in prompt.demonstrations:
         for name, value in demonstration.fields.items():
             if fields[name] is None and isinstance(value, (str, list, tuple)):
                 fields[name] = type(value)()
-    return fields
+    return replace(prompt, demonstrations=prompt.demonstrations[1:], _openings={}), fields
 
 
 def read(
@@ -328,8 +327,7 @@ Found = tuple[State, str]
 
 async def check_schema(asker: Asker) -> Found:
     """Ask in the text form with a JSON schema: only a server that holds replies to schemas answers in JSON."""
-    prompt = asker.prompts["answer.cot"]
-    fields = prompt.example()
+    prompt, fields = held_out(asker.prompts["answer.cot"])
     if not asker.model.capabilities.json_schema:
         return "no", "takes none"
     try:
@@ -337,7 +335,7 @@ async def check_schema(asker: Asker) -> Found:
     except SchemaRefused:
         return "no", "refused"
     if reply.value is not None:
-        return "yes", "the reply is in the output's shape"
+        return "not tested", "the model answers with values, not with text"
     try:
         prompt.check(orjson.loads(reply.text))
     except (ValueError, TypeError, Malformed):
@@ -348,10 +346,10 @@ async def check_schema(asker: Asker) -> Found:
 async def check_seeds(asker: Asker) -> Found:
     """Draw a reply twice with the same seed at temperature 1, and once with another."""
     takes_seeds = asker.model.capabilities.seed
-    prompt = asker.prompts["answer.cot"]
+    prompt, fields = held_out(asker.prompts["answer.cot"])
     if not takes_seeds:
         return "no", "takes none"
-    texts = [(await asker.ask(prompt, prompt.example(), "text", temperature=1.0, seed=n)).text for n in (1, 1, 2)]
+    texts = [(await asker.ask(prompt, fields, "text", temperature=1.0, seed=n)).text for n in (1, 1, 2)]
     if asker.model.capabilities.seed is not takes_seeds:
         return "no", "refused"
     if texts[0] != texts[1]:
@@ -364,11 +362,11 @@ async def check_seeds(asker: Asker) -> Found:
 
 async def check_logprobs(asker: Asker) -> Found:
     """Ask for the log-probabilities of the reply's tokens."""
-    prompt = asker.prompts["answer.cot"]
+    prompt, fields = held_out(asker.prompts["answer.read"])
     if not asker.model.capabilities.token_logprobs:
         return "no", "takes no request for them"
-    reply = await asker.ask(prompt, prompt.example(), "text", logprobs=True)
-    return ("yes", f"{len(reply.logprobs)} tokens") if reply.logprobs else ("no", "the reply has none")
+    reply = await asker.ask(prompt, fields, "text", logprobs=True)
+    return ("yes", counted(len(reply.logprobs), "tokens")) if reply.logprobs else ("no", "the reply has none")
 
 
 async def check_scoring(asker: Asker) -> Found:
@@ -381,7 +379,7 @@ async def check_scoring(asker: Asker) -> Found:
     target = str(fields[asker.prompts.scored(task).task.target])
     prompt = asker.prompts.scored(task).render(fields)
     (scores,) = await score([ScoreRequest(task=task, prompt=prompt, target=target, fields=fields)])
-    return ("yes", f"{len(scores.logprobs)} tokens") if scores.logprobs else ("no", "no scores came")
+    return ("yes", counted(len(scores.logprobs), "tokens")) if scores.logprobs else ("no", "no scores came")
 
 
 async def check_tools(asker: Asker) -> Found:
