@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -12,13 +13,15 @@ import pytest
 
 from polyhop.engine.budget import Prices
 from polyhop.errors import LMError
-from polyhop.evaluation.conformance import CHECKS, REASONING_TOKENS, SYSTEM_TASKS, Conformance, examine, held_out
+from polyhop.evaluation.capabilities import CHECKS, held_out
+from polyhop.evaluation.conformance import SYSTEM_TASKS, Conformance, examine
 from polyhop.lm.openai import OpenAICompatible
 from polyhop.lm.pocket import Pocket
+from polyhop.lm.thinking import HEADROOM
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.prompt import Rendering
 from tests.kit.imitators import READABLE, UNREADABLE, ImitatedLM
-from tests.kit.openai_server import FakeServer, Reply
+from tests.kit.openai_server import FakeServer, Reply, in_thread
 from tests.kit.terminal import Cli, cli
 
 __all__ = ["cli"]
@@ -125,9 +128,10 @@ async def test_a_model_that_thinks_needs_head_room() -> None:
         result = await examined(server)
         assert result.thinks
         assert result.parsed("text") == result.parsed("json") == len(TASKS)
-        assert result.recommended[-2:] == ["--reasoning-tokens", str(REASONING_TOKENS)]
+        assert result.recommended[-2:] == ["--reasoning-tokens", str(HEADROOM)]
         held = await examined(server, max_tokens=500)
-    assert not held.thinks
+        given = await examined(server, reasoning_tokens=900)
+        assert given.recommended[-2:] == ["--reasoning-tokens", "900"]
     assert (held.recommended, held.parsed("text")) == ([], 0)
     assert {row.cut for row in held.tasks} == {True}
 
@@ -145,6 +149,46 @@ async def test_a_model_that_calls_no_tool_has_none() -> None:
         assert states(await examined(server))["tools"] == "no"
 
 
+@pytest.mark.parametrize("options", [["--json"], []])
+def test_doctor_shows_the_results_and_a_line_to_copy(cli: Cli, options: list[str]) -> None:
+    with in_thread(FakeServer(thinks)) as server:
+        lm = f"openai:tiny@{server.url}"
+        done = cli("doctor", "--lm", lm, "--price", "1:2", "--lm-option", "top_p=0.5", *options)
+    assert done.code == 0, done.err
+    line = f"--lm {lm} --rendering json --reasoning-tokens {HEADROOM} --lm-option top_p=0.5"
+    assert line in done.out
+    if options:
+        row = orjson.loads(done.out)[f"lm {lm}"]
+        assert (row["recommended"], row["cost"] > 0, len(row["tasks"])) == (line, True, 2 * len(TASKS))
+    else:
+        assert "resp.generate    right  right" in done.out
+        assert re.search("tools +yes +a call came back", done.out)
+        assert "; cost 0." in done.out
+
+
+def test_doctor_fails_if_no_reply_can_be_read_and_shows_replies_as_text(cli: Cli) -> None:
+    with in_thread(FakeServer("\x1b[31m[bold]Sorry[/bold]\n\n\x07")) as server:
+        done = cli("doctor", "--lm", f"openai:tiny@{server.url}")
+    assert done.code == 2
+    assert "most replies of the model could not be read" in done.err
+    assert "recommended" not in done.out
+    assert not {"\x1b", "\x07"} & set(done.out + done.err)
+    assert "[bold]Sorry" in done.out
+
+
+def test_doctor_fails_if_the_model_cannot_be_reached(cli: Cli) -> None:
+    done = cli("doctor", "--lm", "openai:tiny@http://127.0.0.1:9/v1", "--timeout", "1")
+    assert (done.code, done.out) == (2, "")
+
+
+def test_a_quick_test_makes_one_call(cli: Cli) -> None:
+    with in_thread(FakeServer("Answer: Earth")) as server:
+        done = cli("doctor", "--lm", f"openai:tiny@{server.url}", "--quick")
+        assert len(server.requests) == 1
+    assert (done.code, "answers ('Earth')" in done.out) == (0, True)
+    assert cli("doctor", "--quick").code == 2
+
+
 async def test_a_server_that_is_not_there_is_an_error() -> None:
     with pytest.raises(LMError):
         await examine(OpenAICompatible("tiny", "http://127.0.0.1:9/v1", retries=0))
@@ -160,7 +204,7 @@ async def test_what_a_person_can_read_is_read(persona: str) -> None:
 @pytest.mark.parametrize("persona", ["refuser", "empty", "tool caller"])
 async def test_a_model_that_says_nothing_is_not_recommended(persona: str) -> None:
     result = await examine(ImitatedLM(UNREADABLE[persona]))
-    assert not any(row.right for row in result.tasks if row.task == "tor.review")
+    assert (result.rendering, result.recommended) == (None, [])
 
 
 async def test_a_cut_reply_shows_as_cut() -> None:

@@ -251,18 +251,22 @@ def test_ask_fails_with_the_remedy_and_works_with_it(cli: Cli) -> None:
 def test_doctor_says_what_is_wrong_with_a_model(cli: Cli) -> None:
     with in_thread(FakeServer(thinker(10**6))) as server:
         lm = f"openai:tiny@{server.url}"
-        failed = cli("doctor", "--lm", lm)
+        failed = cli("doctor", "--quick", "--lm", lm)
         assert failed.code == 2
         assert "before any text came" in failed.err
         server.reply = ""
-        assert (cli("doctor", "--lm", lm).code, "gave no readable answer" in cli("doctor", "--lm", lm).err) == (1, True)
+        assert (
+            cli("doctor", "--quick", "--lm", lm).code,
+            "gave no readable answer" in cli("doctor", "--quick", "--lm", lm).err,
+        ) == (1, True)
         server.reply = thinker(100, RIGHT)
-        done = cli("doctor", "--lm", lm)
+        done = cli("doctor", "--quick", "--lm", lm)
         assert done.code == 0, done.err
         assert "answers ('Rome'); 1 call reached the token limit" in done.out
         server.requests.clear()
         assert (
-            "answers ('Rome')\n" in cli("doctor", "--lm", lm, "--max-tokens-per-call", "500", "--lm-option", "a=1").out
+            "answers ('Rome')\n"
+            in cli("doctor", "--quick", "--lm", lm, "--max-tokens-per-call", "500", "--lm-option", "a=1").out
         )
         assert (server.requests[0].body["max_tokens"], server.requests[0].body["a"]) == (500, 1)
 

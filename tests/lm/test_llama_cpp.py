@@ -11,6 +11,7 @@ import pytest
 
 from polyhop import Pipeline
 from polyhop.errors import CapabilityError, LMError
+from polyhop.evaluation.conformance import examine
 from polyhop.lm.base import Completion, Request, ScoreRequest
 from polyhop.lm.openai import OpenAICompatible
 from tests.kit.llama_cpp import llama_server
@@ -79,3 +80,12 @@ def test_a_method_survives_a_model_that_writes_nonsense(url: str, method: str, r
         answer = pipeline.ask("In which city was the composer of Finlandia born?")
     assert answer.usage.calls >= 1
     assert "<error" not in answer.text.lower()
+
+
+async def test_the_conformance_test_of_random_weights_ends(url: str) -> None:
+    async with OpenAICompatible("tiny", url) as model:
+        result = await examine(model, max_tokens=200)
+    states = {check.name: check.state for check in result.checks}
+    assert not any(row.right for row in result.tasks if row.rendering == "text")
+    assert result.parsed("text") < len(result.tasks) / 4  # tasks that take any text
+    assert (states["JSON schema"], states["log-probabilities"], states["scoring"]) == ("yes", "yes", "no")

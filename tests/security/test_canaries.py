@@ -450,7 +450,7 @@ def test_an_unexpected_error_of_the_command_is_printed_redacted(
         raise RuntimeError(f"sent {KEY} to http://{CREDENTIALS}host")
 
     register_secret(KEY)
-    monkeypatch.setattr("polyhop.cli.about.cache_folder", fail)
+    monkeypatch.setattr("polyhop.cli.doctor.cache_folder", fail)
     monkeypatch.setattr(sys, "argv", ["polyhop", "doctor"])
     with pytest.raises(SystemExit) as caught:
         cli.main()

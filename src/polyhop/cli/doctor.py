@@ -28,7 +28,7 @@ app = opt.new_app()
 
 
 @app.command()
-@opt.takes_options("lm_option", "max_tokens_per_call", "prompts", "price", Group.RATES)
+@opt.takes_options("lm_option", "max_tokens_per_call", "reasoning_tokens", "prompts", "price", Group.RATES)
 def doctor(
     lm: Annotated[
         str | None, opt.option(help="Also test this language model: which replies can be read, what its server does.")
@@ -40,7 +40,7 @@ def doctor(
 ) -> None:
     """Check the installation: versions, extras, cache folder. With --lm, test a model by some forty short calls.
 
-    Ends with the recommended options. Exit code 2: the model cannot be reached, or none of its replies can be read.
+    Ends with the recommended options. Exit code 2: the model cannot be reached, or most replies cannot be read.
     """
     if quick and lm is None:
         raise UsageError("--quick is a test of a language model: name it with --lm")
@@ -72,7 +72,7 @@ def doctor(
 
             print_conformance(result, options)
     if result and not result.recommended:
-        say("no reply of the model could be read")
+        say("most replies of the model could not be read")
         raise typer.Exit(2)
 
 
@@ -95,6 +95,7 @@ def _examine(lm: str, options: PipelineOptions) -> Conformance:
                     prompts=open_prompts(options.prompts),
                     prices=None if options.prices is None else Prices.of(options.prices),
                     max_tokens=options.max_tokens_per_call,
+                    reasoning_tokens=options.reasoning_tokens,
                     progress=progress.update,
                 )
             )
