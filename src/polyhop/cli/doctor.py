@@ -38,9 +38,10 @@ def doctor(
     options: PipelineOptions,
     as_json: opt.Json = False,
 ) -> None:
-    """Check the installation: versions, extras, cache folder. With --lm, test a model by some forty short calls.
+    """Check the installation, and test a language model.
 
-    Ends with the recommended options. Exit code 2: the model cannot be reached, or most replies cannot be read.
+    Shows versions, extras and the cache folder. With --lm, tests the model by some forty short calls and ends with the
+    recommended options. Exit code 2: the model cannot be reached, or most replies cannot be read.
     """
     if quick and lm is None:
         raise UsageError("--quick is a test of a language model: name it with --lm")
