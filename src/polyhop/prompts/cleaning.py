@@ -8,6 +8,7 @@ Every function is linear in the length of the reply.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 
@@ -18,6 +19,10 @@ _FENCE = re.compile(r"^[ \t]*```[ \t]*\w{0,12}[ \t]*$\n?", re.M)
 _BOLD_LINE = re.compile(r"^[ \t]*\*\*([^*\n]{1,4000})\*\*[ \t]*$", re.M)
 _SLOT = re.compile(r"<[^<>\n]{1,200}>")
 _CHOICE = re.compile(r"\] or \[")
+MAX_BRACKETS = 3
+"""Angle brackets around a value that are taken off: some models put brackets around a value that has them."""
+MAX_AFTERTHOUGHTS = 8
+"""Beginnings of an afterthought that are tried."""
 MIN_ECHO_WORDS = 6
 """Words of a line of the instruction that no reply writes by chance."""
 _NUMBER = re.compile(r"(\d{1,2})[.)][ \t]+(?=\S)")
@@ -125,9 +130,8 @@ def without_slots(text: str, form: str) -> str:
     for slot in set(_SLOT.findall(form)):
         if slot in text and f"</{slot[1:]}" not in text:
             text = re.sub(rf"{re.escape(slot)}(?![ \t]?\w)" if slot == "<answer>" else re.escape(slot), "", text)
-    before = None
-    while text != before and "<" in text:  # "<<unknown>>": at most three deep
-        before, text = text, _BRACKETS.sub(r"\1", text)
+    for _ in range(MAX_BRACKETS):
+        text = _BRACKETS.sub(r"\1", text)
     return text
 
 
@@ -171,7 +175,7 @@ def _labels(line: str) -> bool:
 
 def _without_afterthought(text: str, fields: Fields) -> str:
     """Remove an explanation or a kind word after the form, unless it goes on in the form, or may be quoted."""
-    for found in _AFTERTHOUGHT.finditer(text):
+    for found in itertools.islice(_AFTERTHOUGHT.finditer(text), MAX_AFTERTHOUGHTS):
         after = text[found.end() :]
         named = find_answer(after)
         if text[: found.start()].strip() and not _OWN_LINE.search(after) and not (named and named.is_explicit):
