@@ -320,7 +320,7 @@ def test_a_killed_build_leaves_no_index(index: Index) -> None:
 def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A corpus' file, over which the encoder's name ``words`` opens."""
     encoder = WordEncoder()
-    monkeypatch.setattr(cli_corpora, "open_encoder", {"words": encoder}.__getitem__)
+    monkeypatch.setattr("polyhop.retrieval.encoders.open_encoder", {"words": encoder}.__getitem__)
     corpus = tmp_path / "corpus.jsonl"
     rows = [
         {"id": f"p{number}", "title": "", "text": f"river {number % 7} city {number % 11}"} for number in range(300)

@@ -109,7 +109,7 @@ def words(monkeypatch: pytest.MonkeyPatch) -> WordEncoder:
     encoder = WordEncoder()
     opened: dict[str, Any] = {"words": encoder}
     monkeypatch.setattr("polyhop.retrieval.dense.open_encoder", opened.__getitem__)
-    monkeypatch.setattr(cli_corpora, "open_encoder", opened.__getitem__)
+    monkeypatch.setattr("polyhop.retrieval.encoders.open_encoder", opened.__getitem__)
     return encoder
 
 
