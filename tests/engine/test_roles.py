@@ -11,13 +11,14 @@ import pytest
 from polyhop import Pipeline, Question, ScriptedLM, evaluate
 from polyhop.errors import UsageError
 from polyhop.evaluation.sweeps.sweep import sweep
+from polyhop.serve.requests import AskRequest
+from polyhop.serve.service import Service
 from tests.kit.openai_server import FakeServer, in_thread
 from tests.kit.terminal import Cli, cli
 
 __all__ = ["cli"]
 
 RIGHT = "The answer is Rome."
-ROLE = "generator"
 ONE = [Question("q", "Who?", answers=("Rome",))]
 
 
@@ -89,3 +90,12 @@ def test_the_command_line_sweeps_and_run_json_have_them(cli: Cli, tmp_path: Path
     assert json.loads((tmp_path / "run" / "run.json").read_text())["role_options"] == {
         "generator": {"temperature": 0.3}
     }
+
+
+async def test_a_service_has_them() -> None:
+    model = ScriptedLM({"answer.cot": RIGHT})
+    options = {"generator": {"temperature": 0.3}}
+    service = Service({"demo": None}, method="cot", lm=model, role_options=options, reasoning_tokens=10)
+    await service.ask(AskRequest(question="Who?"))
+    assert [(call.temperature, call.max_tokens) for call in model.calls] == [(0.3, 266)]
+    await service.aclose()
