@@ -76,6 +76,19 @@ def test_siblings_are_reviewed_at_once_by_default_and_nothing_else_changes() -> 
     assert gained >= tries(150) // 4
 
 
+def test_calls_in_a_row_are_those_of_the_question_alone() -> None:
+    """Questions answered one after another in the same task do not count each other's calls."""
+
+    async def twice() -> tuple[Answer, Answer]:
+        world = World.random(3)
+        model = ScriptedLM(world.script)
+        async with Pipeline(method="tor", lm=model, retriever=world.search, prompts=BOOK) as pipeline:
+            return await pipeline.aask(world.question), await pipeline.aask(world.question)
+
+    first, second = asyncio.run(twice())
+    assert first.usage.layers == second.usage.layers <= second.usage.calls
+
+
 def test_siblings_are_not_certain_when_the_tree_may_stop_early() -> None:
     for seed in range(20):
         plain, _ = run_virtually(answer(World.random(seed), early_stop=1, speculate=0))

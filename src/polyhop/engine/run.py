@@ -297,26 +297,28 @@ class Run:
         step.close(Ask, **record, depth=self._speculator.depth() if self._speculator else None)
         return Attempt(call, step, request.sample, reply, output, complaint)
 
-    async def _complete(self, call: Call) -> tuple[Call, Request, Completion]:
-        """Send the call's request, or claim the reply of an equal one that was prefetched. If the server refuses the
-        head-room for thoughts, the call is sent without it."""
-        if not call.is_correction and (headroom := call.headroom.now()) is not call.headroom:
-            call = replace(call, headroom=headroom)
+    async def _complete(self, call: Call, *, shrunk: bool = False) -> tuple[Call, Request, Completion]:
+        """Send the call's request, or claim the reply of an equal one that was prefetched; return them with the call as
+        it was sent. If the server refuses the head-room for thoughts, the call is sent without it (``shrunk``)."""
         key, sample = call.identity, call.sample
         if sample is None:
             sample = self._samples[key]
             self._samples[key] += 1
-        request = call.request(sample=sample, seed=self._engine.seed)
+        room = call.headroom if call.is_correction or shrunk else call.headroom.now()
+
+        async def send() -> tuple[Call, Request, Completion]:
+            sent = call if room is call.headroom else replace(call, headroom=room)
+            request = sent.request(sample=sample, seed=self._engine.seed)
+            return sent, request, await sent.model.complete(request)
+
         try:
-            reply = await self._execute((*key, sample, request.max_tokens), partial(call.model.complete, request))
+            result: tuple[Call, Request, Completion] = await self._execute((*key, sample, call.attempt, shrunk), send)
         except LMError as error:
-            if isinstance(error, SchemaRefused) or not call.headroom.is_refused(error):
+            if isinstance(error, SchemaRefused) or not room.is_refused(error):
                 raise
-            memory = call.headroom.thinking
-            smaller = replace(call, headroom=call.headroom.without(), sample=sample)
-            call, request, reply = await self._complete(smaller)
-            memory.refused = True
-        return call, request, reply
+            result = await self._complete(replace(call, headroom=room.without(), sample=sample), shrunk=True)
+            room.thinking.refused = True
+        return result
 
     def _has_calls_left(self, final: bool) -> bool:
         return self._meter.has_calls_left(reserve=0 if final else 1)

@@ -120,6 +120,7 @@ class Speculator:
         return _depth.get()
 
     async def __aenter__(self) -> Speculator:
+        _depth.set(0)  # the question before it in the same task left its own
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
