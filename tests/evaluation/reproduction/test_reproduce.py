@@ -308,7 +308,7 @@ def test_a_table_in_the_terminal(folder: Path, tmp_path: Path) -> None:
 def test_offline_on_the_demonstration_set_and_it_says_so() -> None:
     result = run("tor/table3", "--lm", "pocket", "--limit", "2")
     assert result.exit_code == 0, result.output
-    assert "demonstration set stands in" in result.output
+    assert "the demo set is used" in result.output
 
 
 def test_ours_is_shown_once_under_several_models_of_the_paper(folder: Path) -> None:

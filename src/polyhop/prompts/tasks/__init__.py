@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any
+from typing import Any, TypeVar
 
 from polyhop.errors import UnknownName, UsageError
 from polyhop.prompts.lines import Choice, Items, Judgement, Line, YesNo
@@ -32,12 +32,18 @@ __all__ = [
     "task_named",
 ]
 
-_DEFINED = [
-    value for module in iter_modules(__path__) for value in vars(import_module(f"{__name__}.{module.name}")).values()
-]
-TASKS: dict[str, Task[Any]] = dict(sorted({task.name: task for task in _DEFINED if isinstance(task, Task)}.items()))
+T = TypeVar("T", Task[Any], ScoredTask)
+
+
+def _defined(kind: type[T]) -> dict[str, T]:
+    """Collect the tasks of one kind from the package's modules, by name."""
+    found = (vars(import_module(f"{__name__}.{module.name}")).values() for module in iter_modules(__path__))
+    return {task.name: task for values in found for task in values if isinstance(task, kind)}
+
+
+TASKS: dict[str, Task[Any]] = dict(sorted(_defined(Task).items()))
 """The tasks whose output a model generates, by name."""
-SCORED: dict[str, ScoredTask] = {task.name: task for task in _DEFINED if isinstance(task, ScoredTask)}
+SCORED: dict[str, ScoredTask] = _defined(ScoredTask)
 """The tasks whose prompt a given text is scored after, by name."""
 
 

@@ -59,7 +59,7 @@ class StepAnswer(Output):
 
 
 _NOTHING = re.compile(
-    r"\W*(?:none|nothing|null|no (?:relevant |further |more |other )?(?:triplet|sub-?question)s?)\b", re.I
+    r"\W*+(?:none|nothing|null|no (?:relevant |further |more |other )?(?:triplet|sub-?question)s?)\b", re.I
 )
 _NUMBERED = re.compile(r"^[ \t*]*\(?\d{1,2}[).]\)?[ \t]+", re.M)
 MAX_BARE_WORDS = 6
