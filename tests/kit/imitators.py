@@ -189,6 +189,12 @@ class ImitatedLM:
         self.replies: list[tuple[Request, Completion]] = []
         self._persona = persona
         self._brain = brain or Pocket()
+        self._owns_brain = brain is None
+
+    async def aclose(self) -> None:
+        """Close the pocket that it reads with, if that is its own."""
+        if self._owns_brain:
+            await self._brain.aclose()
 
     async def complete(self, request: Request) -> Completion:
         """Return the persona's reply, read as a chat server's."""
