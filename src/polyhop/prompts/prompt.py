@@ -31,8 +31,8 @@ MAX_OBJECTS = 100
 _EXAMPLE_SWITCHES = {"thoughts": True, "mode": "evidence", "typed": True, "kind": "qa"}
 """Switches of a call that is only shown; the others are off."""
 NO_EXAMPLE = "{} has no demonstrations to show a call from: see its prompt without --rendered"
-_ASIDES = {"rationale", "thought"}
-"""Fields that nothing is decided by."""
+_PROSE = {"rationale", "thought", "summary"}
+"""Fields of prose, whose beginning is worth reading if the rest was cut."""
 _ONE_OBJECT = "the reply must be one JSON object"
 _JSON = json.JSONDecoder(strict=False)  # models leave line breaks inside strings
 _LINE_END = re.compile(r"[ \t`*\]]*+(?:\n|\Z)")
@@ -97,7 +97,7 @@ class Prompt:
             except Malformed as complaint:
                 first = first or complaint
                 continue
-            if is_cut and ends_in_fragment(text, output.model_dump(exclude=_ASIDES)):
+            if is_cut and ends_in_fragment(text, output.model_dump(exclude=_PROSE)):
                 raise Malformed("the reply was cut off by its token limit: reply more briefly")
             return output
         assert first is not None
