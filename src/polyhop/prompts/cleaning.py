@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from polyhop.prompts.answers import find_answer
 from polyhop.prompts.parsing import Fields, has_marker, quotable
@@ -81,8 +82,7 @@ def without_copies(text: str, shown: str) -> str:
     'No'
     """
     lines = text.splitlines()
-    copied = [_bare(line) for line in shown.splitlines() if _bare(line)]
-    telling = {line for line in copied if _tells(line)}
+    copied, telling = _originals(shown)
     marked = [i for i, line in enumerate(lines) if _bare(line) in telling]
     if not marked:
         return text
@@ -90,6 +90,13 @@ def without_copies(text: str, shown: str) -> str:
     for i in marked:
         dropped |= _run(lines, i, copied)
     return "\n".join(line for i, line in enumerate(lines) if i not in dropped).strip()
+
+
+@lru_cache(maxsize=256)
+def _originals(shown: str) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Return the lines that were shown, and those of them that no reply writes by chance; equal for calls of a task."""
+    copied = tuple(bare for line in shown.splitlines() if (bare := _bare(line)))
+    return copied, frozenset(filter(_tells, copied))
 
 
 def _run(lines: Sequence[str], i: int, copied: Sequence[str]) -> set[int]:
