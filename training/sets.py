@@ -1,0 +1,175 @@
+"""Small sets of everyday documents with questions, in ``training/documents/DOMAIN/NAME.txt``: read and checked.
+
+    python -m training.sets [FILE ...]
+
+A set is a text file: ``=== path`` opens a document, ``=== questions`` the questions::
+
+    === teams/ledger.md
+    # Ledger
+    The team is led by Tomas Lindqvist.
+    === people/tomas.md
+    Tomas Lindqvist joined in 2017 and works from Malmö.
+    === questions
+    ? Which city does the lead of the Ledger team work from?
+    kind: bridge
+    = Malmö
+    - teams/ledger.md :: led by Tomas Lindqvist :: Who leads the Ledger team? :: Tomas Lindqvist
+    - people/tomas.md :: works from Malmö :: Which city does Tomas Lindqvist work from? :: Malmö
+
+``=`` holds the answers, the best first, separated by ``|``; none for a question that the documents do not answer.
+A ``-`` line is one step in the order of reading: the document, words of it (verbatim but for white space) that hold the
+fact, the step's question, its answer. An unanswerable question's steps are what is nearest, with the answer left out.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "documents"
+HELD_OUT = ("clinic", "festival", "harbour", "observatory", "opensource")
+"""Domains that training never reads: thresholds are chosen and figures measured on them."""
+KINDS = ("one", "bridge", "comparison", "boolean", "count", "table", "outdated", "lookalike", "unanswerable")
+FREE = ("boolean", "comparison", "count")  # kinds whose answer need not stand in a quotation
+
+
+@dataclass(frozen=True)
+class Step:
+    """One fact on the way: its document, the words that hold it, its question and answer."""
+
+    path: str
+    quote: str
+    question: str
+    answer: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question over a set, with its answers (none: unanswerable) and steps."""
+
+    text: str
+    kind: str
+    answers: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+
+@dataclass
+class DocumentSet:
+    """Documents by path, and the questions over them."""
+
+    name: str
+    domain: str
+    documents: dict[str, str] = field(default_factory=dict)
+    questions: list[Question] = field(default_factory=list)
+
+
+def sets(folder: Path = FOLDER) -> Iterator[DocumentSet]:
+    """Read all sets of a folder, in the order of their names."""
+    for file in sorted(folder.glob("*/*.txt")):
+        yield read_set(file)
+
+
+def read_set(file: Path) -> DocumentSet:
+    """Read a set.
+
+    Raises:
+        ValueError: a line that has no meaning, with file and line number.
+    """
+    held = DocumentSet(file.stem, file.parent.name)
+    lines, current = file.read_text(encoding="utf-8").splitlines(), ""
+    bodies: dict[str, list[tuple[int, str]]] = {}
+    for number, line in enumerate(lines, 1):
+        if line.startswith("=== "):
+            current = line[4:].strip()
+            if current in bodies:
+                raise ValueError(f"{file}:{number}: {current} stands here twice")
+            bodies[current] = []
+        elif current:
+            bodies[current].append((number, line))
+        elif line.strip():
+            raise ValueError(f"{file}:{number}: text before the first '=== path'")
+    asked = bodies.pop("questions", [])
+    held.documents = {path: "\n".join(line for _, line in body).strip() + "\n" for path, body in bodies.items()}
+    held.questions = list(_questions(asked, file))
+    return held
+
+
+def _questions(lines: Sequence[tuple[int, str]], file: Path) -> Iterator[Question]:
+    text, kind, answers, steps = "", "", (), []  # type: str, str, tuple[str, ...], list[Step]
+    for number, line in [*lines, (0, "? ")]:
+        mark, rest = line[:2], line[2:].strip()
+        if mark == "? ":
+            if text:
+                yield Question(text, kind, answers, tuple(steps))
+            text, kind, answers, steps = rest, "", (), []
+        elif line.startswith("kind:"):
+            kind = line[5:].strip()
+        elif line.strip() == "=" or mark == "= ":
+            answers = tuple(part.strip() for part in rest.split("|") if part.strip())
+        elif mark == "- ":
+            parts = [part.strip() for part in rest.split(" :: ")]
+            if len(parts) not in (2, 4):
+                raise ValueError(f"{file}:{number}: a step is 'path :: quotation :: question :: answer'")
+            steps.append(Step(*parts, *[""] * (4 - len(parts))))
+        elif line.strip():
+            raise ValueError(f"{file}:{number}: neither '?', 'kind:', '=' nor '-': {line[:40]!r}")
+
+
+def faults(held: DocumentSet) -> Iterator[str]:
+    """What is wrong with a set: quotations that do not stand in their document, answers not in a quotation, names of
+    the bridge given away by the question."""
+    texts = {path: _plain(text) for path, text in held.documents.items()}
+    for asked in held.questions:
+        where = f"{held.domain}/{held.name}: {asked.text!r}"
+        if asked.kind not in KINDS:
+            yield f"{where}: kind {asked.kind!r} is none of {', '.join(KINDS)}"
+        if bool(asked.answers) == (asked.kind == "unanswerable"):
+            yield f"{where}: exactly the unanswerable questions have no answer"
+        if asked.kind == "boolean" and asked.answers and asked.answers[0] not in ("yes", "no"):
+            yield f"{where}: a boolean's answer is yes or no"
+        for step in asked.steps:
+            if _plain(step.quote) not in texts.get(step.path, ""):
+                yield f"{where}: {step.path} does not hold {step.quote!r}"
+            if step.answer and step.answer not in ("yes", "no") and _plain(step.answer) not in _plain(step.quote):
+                yield f"{where}: {step.answer!r} is not in the quotation {step.quote!r}"
+        if asked.answers:
+            yield from _answer_faults(asked, where)
+
+
+def _answer_faults(asked: Question, where: str) -> Iterator[str]:
+    if not asked.steps:
+        yield f"{where}: no step"
+        return
+    if asked.kind not in FREE and _plain(asked.answers[0]) != _plain(asked.steps[-1].answer):
+        yield f"{where}: the last step's answer is {asked.steps[-1].answer!r}"
+    if asked.kind not in FREE and _plain(asked.answers[0]) in _plain(asked.text):
+        yield f"{where}: the question holds its answer"
+    if asked.kind == "bridge":
+        if len(asked.steps) < 2:
+            yield f"{where}: a bridge has two steps or more"
+        for step in asked.steps[:-1]:
+            if step.answer and _plain(step.answer) in _plain(asked.text):
+                yield f"{where}: the question names {step.answer!r}, which its step is to find"
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\s+", " ", text).strip().casefold()
+
+
+def main(files: Sequence[str]) -> int:
+    """Print the faults of the sets, and what there is of each kind; 1 if there are faults."""
+    found = [read_set(Path(file)) for file in files] if files else list(sets())
+    wrong = [fault for held in found for fault in faults(held)]
+    print("\n".join(wrong))
+    asked = [question for held in found for question in held.questions]
+    kinds = ", ".join(f"{sum(each.kind == kind for each in asked)} {kind}" for kind in KINDS)
+    documents = sum(len(held.documents) for held in found)
+    print(f"{len(found)} sets, {documents} documents, {len(asked)} questions: {kinds}; {len(wrong)} faults")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
