@@ -1,0 +1,84 @@
+"""The document sets that training reads: their form, and that each is whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from training.sets import FOLDER, KINDS, DocumentSet, faults, read_set, sets
+
+SET = """\
+=== teams/ledger.md
+# Ledger
+The team is led by
+Tomas Lindqvist.
+=== people/tomas.md
+Tomas Lindqvist works from Malmö.
+=== questions
+? Where does the lead of the Ledger team work?
+kind: bridge
+= Malmö | Malmö, Sweden
+- teams/ledger.md :: led by Tomas Lindqvist :: Who leads the Ledger team? :: Tomas Lindqvist
+- people/tomas.md :: works from Malmö :: Where does Tomas Lindqvist work? :: Malmö
+? What is the Ledger team's budget?
+kind: unanswerable
+=
+- teams/ledger.md :: The team is led by
+"""
+
+
+def a_set(tmp_path: Path, text: str = SET) -> DocumentSet:
+    file = tmp_path / "company" / "ledger.txt"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    return read_set(file)
+
+
+def test_a_set_is_read(tmp_path: Path) -> None:
+    held = a_set(tmp_path)
+    assert (held.domain, held.name) == ("company", "ledger")
+    assert held.documents["people/tomas.md"] == "Tomas Lindqvist works from Malmö.\n"
+    asked, unknown = held.questions
+    assert asked.answers == ("Malmö", "Malmö, Sweden")
+    assert [step.answer for step in asked.steps] == ["Tomas Lindqvist", "Malmö"]
+    assert (unknown.kind, unknown.answers) == ("unanswerable", ())
+    assert list(faults(held)) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "instead", "fault"),
+    [
+        ("works from Malmö ::", "lives in Malmö ::", "does not hold 'lives in Malmö'"),
+        ("kind: bridge", "kind: odd", "kind 'odd' is none of"),
+        ("= Malmö | Malmö, Sweden", "=", "exactly the unanswerable questions have no answer"),
+        ("= Malmö | Malmö, Sweden", "= Bergen", "the last step's answer is 'Malmö'"),
+        ("? Where does the lead of the Ledger team work?", "? Does the lead work in Malmö?", "holds its answer"),
+        ("the lead of the Ledger team", "Tomas Lindqvist of the Ledger team", "names 'Tomas Lindqvist'"),
+        (":: Malmö\n?", ":: Lund\n?", "'Lund' is not in the quotation"),
+    ],
+)
+def test_a_fault_is_named(wrong: str, instead: str, fault: str, tmp_path: Path) -> None:
+    assert wrong in SET
+    assert any(fault in each for each in faults(a_set(tmp_path, SET.replace(wrong, instead, 1))))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("hello\n=== a.md\n", "ledger.txt:1: text before the first"),
+        ("=== a.md\n=== a.md\n", "ledger.txt:2: a.md stands here twice"),
+        ("=== questions\n? Who?\nwhat\n", "ledger.txt:3: neither"),
+        ("=== questions\n? Who?\n- a.md :: b :: c\n", "ledger.txt:3: a step is"),
+    ],
+)
+def test_a_malformed_line_is_named(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        a_set(tmp_path, text)
+
+
+def test_the_sets_are_whole() -> None:
+    found = list(sets(FOLDER))
+    assert [fault for held in found for fault in faults(held)] == []
+    for held in found:
+        assert {asked.kind for asked in held.questions} <= set(KINDS)
+        assert any(asked.kind == "bridge" for asked in held.questions)
