@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from polyhop.data.plain import LABELS
 from polyhop.evaluation.reproduction.benchmarks import Benchmarks
 from polyhop.evaluation.reproduction.jobs import UserInputs, jobs, runnable_rows
 from polyhop.evaluation.reproduction.recipe import Sample, keys, recipe
@@ -16,6 +17,7 @@ from polyhop.evaluation.tuning.instructions import our_instructions
 from polyhop.methods.ge import TRIES
 from polyhop.methods.path_prompts import position_of
 from polyhop.methods.registry import method_named
+from polyhop.prompts.kinds import phrases
 from tests.evaluation.test_demonstrations import KINDS, OWN_DEMONSTRATIONS, fewest
 
 Runs = list[tuple[str, str, dict[str, Any]]]
@@ -94,6 +96,10 @@ CLAIMS: dict[str, Callable[..., bool]] = {
     r"auto-cot clusters polyhop's own questions": lambda key: have(key, "auto-cot", pool=""),
     r"([\d,]+) of each other set": drawn,
     r"Demonstrations by dataset as in Table 8": table_8,
+    r"FEVER: prompts offer its (three) labels": lambda key, count: (
+        "fever" in recipe(key).datasets
+        and sum(label in phrases()["form"]["fact"] for label in LABELS) == len(LABELS) == number(count)
+    ),
     r"ircot, as in FlashRAG: (one) demonstration, .* (two) sentences, so (three) searches.* from (\d+) passages": (
         lambda key, shots, sentences, searches, ranked: have(
             key,

@@ -84,7 +84,7 @@ def test_weights_are_shares_in_the_order_of_the_values(values: list[float]) -> N
         assert all(weight >= other for lower, other in zip(values, weights, strict=True) if lower <= value)
 
 
-# --- told: the model's own probability of its answer -------------------------------------------------------------
+# --- own: the probability of each passage's own answer -----------------------------------------------------------
 
 
 async def test_probabilities_are_averaged_not_votes() -> None:
@@ -142,7 +142,7 @@ async def test_sampled_answers_have_their_share_of_the_passages_samples() -> Non
     assert (answer.text, answer.usage.layers) == ("Rome", 2)  # one more for the sample that is asked for again
 
 
-async def test_told_is_greedy_and_draws_once() -> None:
+async def test_own_is_greedy_and_draws_once() -> None:
     _, model = await play("replug", by_passage(a="x", b="x"), hits={"Q": "a b"}, samples=4)
     assert [call.temperature for call in model.calls] == [0.0, 0.0]
 
@@ -188,14 +188,14 @@ async def test_an_answer_is_scored_after_the_prompt_that_it_was_asked_with() -> 
 async def test_scoring_needs_a_model_that_scores() -> None:
     with pytest.raises(CapabilityError, match="score"):
         Pipeline([Passage("1", "A", "B")], "replug", lm=ScriptedLM({}), probability="scored")
-    for probability in ("told", "sampled"):
+    for probability in ("own", "sampled"):
         Pipeline([Passage("1", "A", "B")], "replug", lm=ScriptedLM({}), probability=probability)
     with pytest.raises(UsageError, match="corpus"):
         Pipeline(method="replug")
 
 
 @pytest.mark.parametrize("maximum", [4, 5, 6])
-async def test_a_budget_too_small_for_all_scores_falls_back_on_what_was_told(maximum: int) -> None:
+async def test_a_budget_too_small_for_all_scores_falls_back_on_own_answers(maximum: int) -> None:
     answer, _ = await scored(max_calls=maximum)
     assert (answer.text, answer.trace.budget) == ("Oslo", "max_calls")
     assert (await scored(max_calls=7))[0].text == "Rome"
@@ -209,11 +209,11 @@ async def test_by_default_a_model_that_scores_text_does() -> None:
     for probability in ("auto", "scored"):
         answer, lm = await scored(probability=probability)
         assert (answer.text, len(lm.score_calls)) == ("Rome", 6)
-    answer, lm = await scored(probability="told")
+    answer, lm = await scored(probability="own")
     assert (answer.text, lm.score_calls) == ("Oslo", [])
 
 
-async def test_a_server_that_turns_out_not_to_score_leaves_what_was_told() -> None:
+async def test_a_server_that_turns_out_not_to_score_leaves_own_answers() -> None:
     corpus = [Passage(name, name.upper(), f"{name}.") for name in TABLE]
     lm = ScriptedLM(by_passage(a="Oslo", b="Rome", c="Oslo"), score=gives_up)
     async with Pipeline(method="replug", lm=lm, retriever=lambda query, k: corpus[:k]) as qa:
@@ -258,7 +258,7 @@ async def test_k_rank_limit_and_shots(count: int) -> None:
     assert {sum(turn["role"] == "assistant" for turn in call.messages) for call in model.calls[:1]} == {count}
 
 
-@pytest.mark.parametrize("probability", ["auto", "told", "sampled", "scored"])
+@pytest.mark.parametrize("probability", ["auto", "own", "sampled", "scored"])
 async def test_pocket_runs_every_form(probability: str) -> None:
     corpus = [
         Passage("1", "Alien (film)", "Alien is a 1979 film directed by Ridley Scott."),

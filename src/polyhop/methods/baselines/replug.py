@@ -7,9 +7,9 @@ probability after that passage, weighted by the softmax of the similarity of pas
 Settled here: whole answers are combined, because a model behind a server does not return the distribution over its next
 token. The candidates are the answers that the passages gave, compared after normalisation. ``probability`` selects the
 source of their probabilities. ``scored``: every candidate is scored after every passage, in the words of the ``text``
-rendering: the paper's sum for a whole answer, which needs a model that scores given text. ``told``: each passage's own
+rendering: the paper's sum for a whole answer, which needs a model that scores given text. ``own``: each passage's own
 answer has the mean probability of its words, or 1 if the model gives none, every other answer 0. ``auto`` is ``scored``
-with a model that scores any text, else ``told``. ``sampled``: the share of several samples with that answer. Only
+with a model that scores any text, else ``own``. ``sampled``: the share of several samples with that answer. Only
 probabilities are averaged, never logits. The similarity is the run's (TF-IDF cosine unless the retriever has an
 encoder): a cosine, as in the paper; a retriever's own scores have any scale, and the softmax of BM25's would give
 almost all weight to the first passage. 5 passages (the paper: 10).
@@ -56,7 +56,7 @@ async def passage_ensemble(
     run: Run,
     *,
     k: Positive = 5,  # the paper: 10
-    probability: Literal["auto", "scored", "told", "sampled"] = "auto",  # scored, from tokens, or from samples
+    probability: Literal["auto", "scored", "own", "sampled"] = "auto",  # scored, from tokens, or from samples
     samples: Positive = 5,  # number per passage, if "sampled"
     temperature: Annotated[float, Ge(0)] = 0.7,  # if "sampled"
     shots: NonNegative = 3,
