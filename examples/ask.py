@@ -7,7 +7,7 @@ cites, the chains of passages that led to it, and a trace of every step.
 
 prints
 
-    Vienna (supported: True)
+    Vienna (supported)
 
     Cited:
     [1] Metropolis (film): Metropolis is a German silent science-fiction film released in 1927 and …
@@ -36,7 +36,7 @@ QUESTION = "In which city was the director of the science-fiction film Metropoli
 with polyhop.Pipeline("demo", method="tor", lm="pocket", widths=(2, 1)) as qa:
     answer = qa.ask(QUESTION)
 
-print(f"{answer.text} (supported: {answer.supported})")
+print(f"{answer.text} ({answer.support})")
 
 print("\nCited:")
 for reference in references(answer):

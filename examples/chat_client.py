@@ -50,7 +50,7 @@ with served("--corpus", "demo") as url, OpenAI(base_url=f"{url}/v1", api_key="no
 
     response = client.chat.completions.create(model="tor@demo", **ASKED)
     told = response.polyhop
-    print("answer:", response.choices[0].message.content, "(supported)" if told["supported"] else "(not supported)")
+    print("answer:", response.choices[0].message.content, f"({told['support']})")
     for citation in told["citations"]:
         print(f"    [{citation['marker']}] {citation['title']}")
 

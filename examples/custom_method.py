@@ -31,7 +31,7 @@ async def look_twice(question: str, run: Run, *, k: int = 3) -> Answer:
         found = await run.search(f"{question} {first.answer}", k)
         passages = list(dict.fromkeys([*passages, *found]))
     last = await run.ask("answer.read", final=True, question=question, passages=passages)
-    return Answer(last.answer, tuple(passages), (Evidence(tuple(passages), last.answer),), supported=bool(passages))
+    return Answer(last.answer, tuple(passages), (Evidence(tuple(passages), last.answer),))
 
 
 usual = polyhop.evaluate("demo", "demo", method="one-r", k=3, limit=10)

@@ -38,7 +38,7 @@ def mind(question: str) -> Generator[Use, Any, str]:
     found = yield "search_passages", {"query": question, "k": 1}
     show(found["passages"][0]["text"])
     answered = yield "answer_question", {"question": question, "method": "ircot"}
-    show(f"{answered['answer']} ({'' if answered['supported'] else 'not '}supported)")
+    show(f"{answered['answer']} ({answered['support']})")
     looked_at = yield "get_trace", {"trace_id": answered["trace_id"]}
     for line in looked_at["outline"].splitlines():
         show(line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 from polyhop.common.text import find_folded, normalise, printable, without_citation_marks
@@ -12,7 +12,7 @@ from polyhop.lm.base import Completion
 from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.tasks import Output
 from polyhop.trace import Note, Trace, Usage, passages_in
-from polyhop.types import Citation, Evidence, Passage
+from polyhop.types import Citation, Evidence, Passage, Quotation, Support
 
 NON_ANSWER = "non-answer"
 """The name of the note in a trace that says which non-answer a method came to."""
@@ -20,20 +20,25 @@ UNREAD = "unread reply"
 """The name of the note in a trace that says what was kept of a final reply that could not be read."""
 UNREAD_NOTICE = "The model's last reply was not in the form asked for: the answer is what it ends in."
 """The warning that goes with such an answer."""
+UNCITED = "Not verified: no passage is cited for this answer."
+NOT_VERIFIED = "Not verified: the cited passages alone do not clearly give this answer."
+CONTRADICTED = "Contradicted: the cited passages alone give another answer: {}."
 
 _MARKDOWN = re.compile(r"[\\`*_\[\]<>!|]")
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of a method, which fills the first five fields; the engine adds citations, the trace and usage.
+    """The answer of a method, which fills the first fields; the engine adds citations, support, the trace and usage.
 
-    ``passages`` are ranked, best first, distinct. ``supported``: retrieved evidence backs the answer. ``confidence``,
-    from 0 to 1: the model's probability of the answer's words, else the share of the evidence with this answer, else
-    None. ``content``: if the method writes it, the reasoning of a short answer, or the whole of a long one, with the
-    marks [1] of its ``citations``. ``abstained``: there is no answer: the method found none ("unknown"), or it was
-    withheld because its confidence is below ``abstain_below``; the trace has it. ``parsed`` is False if the model's
-    last reply could not be read in its form: the answer is then what that reply ends in, if it states anything.
+    ``passages`` are ranked, best first, distinct. ``support``: whether the cited passages, read alone, give the
+    answer (``engine.support``), and ``quotation`` the sentence that shows it; ``supported`` follows from it.
+    ``confidence``, from 0 to 1: the model's probability of the answer's words, else the share of the evidence with
+    this answer, else None. ``content``: if the method writes it, the reasoning of a short answer, or the whole of a
+    long one, with the marks [1] of its ``citations``. ``abstained``: there is no answer: the method found none
+    ("unknown"), or it was withheld because its confidence is below ``abstain_below``; the trace has it. ``parsed``
+    is False if the model's last reply could not be read in its form: the answer is then what that reply ends in, if
+    it states anything.
     """
 
     text: str
@@ -46,8 +51,13 @@ class Answer:
     statistics: Mapping[str, float] = field(default_factory=dict)
     citations: tuple[Citation, ...] = ()
     content: str = ""
+    support: Support = "not verified"
+    quotation: Quotation | None = None
     trace: Trace = field(default=None, repr=False)  # type: ignore[assignment]  # the engine always fills it
     usage: Usage = field(default=None, repr=False)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "supported", self.support == "supported")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON-ready values, including the trace."""
@@ -55,7 +65,9 @@ class Answer:
             "answer": self.text,
             "content": self.content,
             "confidence": self.confidence,
+            "support": self.support,
             "supported": self.supported,
+            "quotation": asdict(self.quotation) if self.quotation else None,
             "abstained": self.abstained,
             "parsed": self.parsed,
             "passages": [passage.to_dict() for passage in self.passages],
@@ -109,24 +121,26 @@ def cite(answer: Answer, read: Sequence[Passage] = ()) -> tuple[Citation, ...]:
 
 
 def without_non_answer(answer: Answer, question: str) -> Answer:
-    """Return the answer of a method, or an abstention if it is a non-answer. Nothing supports an empty answer."""
-    if not answer.text:
-        return replace(answer, supported=False)
-    if not is_non_answer(answer.text, question):
+    """Return the answer of a method, or an abstention if it is a non-answer."""
+    if not answer.text or not is_non_answer(answer.text, question):
         return answer
     evidence = tuple(piece for piece in answer.evidence if not (piece.answer and is_non_answer(piece.answer)))
-    return replace(withheld(answer), supported=False, confidence=0.0, evidence=evidence)
+    return replace(withheld(answer), confidence=0.0, evidence=evidence)
 
 
-def completed(answer: Answer, final: Output | None, trace: Trace, usage: Usage) -> Answer:
-    """Complete an answer with its confidence, citations, trace and usage. ``final``: the output of the last call."""
-    probability = answer.confidence if answer.confidence is not None else confidence(answer, final)
+def with_citations(answer: Answer, trace: Trace) -> Answer:
+    """Complete the passages and citations of an answer by what the ``trace`` read."""
     call = trace.answers_call
     read = tuple(dict.fromkeys(passages_in(call.fields))) if call else ()
     answer = replace(answer, passages=answer.passages or read)
-    citations = () if answer.abstained else answer.citations or cite(answer, read)
+    return answer if answer.abstained else replace(answer, citations=answer.citations or cite(answer, read))
+
+
+def completed(answer: Answer, final: Output | None, trace: Trace, usage: Usage) -> Answer:
+    """Complete an answer with its confidence, trace and usage. ``final``: the output of the last call."""
+    probability = answer.confidence if answer.confidence is not None else confidence(answer, final)
     parsed = final is None or final.parsed or answer.text not in ("", final.own_answer)
-    return replace(answer, confidence=probability, citations=citations, parsed=parsed, trace=trace, usage=usage)
+    return replace(answer, confidence=probability, parsed=parsed, trace=trace, usage=usage)
 
 
 def withheld(answer: Answer) -> Answer:
@@ -138,6 +152,15 @@ def declined(answer: Answer) -> str | None:
     """The non-answer that the method came to (``NON_ANSWER`` in the trace); None if it came to an answer."""
     notes = (step.data for step in answer.trace.steps if isinstance(step, Note) and step.name == NON_ANSWER)
     return next((str(data["said"]) for data in notes), None)
+
+
+def support_notice(answer: Answer) -> str:
+    """Return the warning that goes with an answer that is not supported; "" if it is, or if there is none."""
+    if answer.supported or answer.abstained:
+        return ""
+    if answer.support == "contradicted" and answer.quotation:
+        return CONTRADICTED.format(printable(answer.quotation.answer))
+    return NOT_VERIFIED if answer.citations else UNCITED
 
 
 def references(answer: Answer) -> list[Reference]:

@@ -16,6 +16,9 @@ Kind: TypeAlias = Literal["qa", "boolean", "slot", "fact", "long"]
 """The form of a task (not a benchmark's own question type, which is ``Question.metadata["type"]``)."""
 
 
+Support: TypeAlias = Literal["supported", "not verified", "contradicted"]
+"""The verdict of the cited passages, read alone, on an answer: they give it, do not show it, or give another one."""
+
 SpanChoice: TypeAlias = Literal["joint", "independent"]
 """A reader's choice of a span: the best sum of start and end, or the most probable start and end independently."""
 
@@ -142,6 +145,30 @@ class Citation:
     end: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Quotation:
+    """The sentence ``text[start:end]`` of a cited passage from which its support was judged, and the ``answer`` that
+    the cited passages give when they are read alone."""
+
+    passage_id: str
+    start: int
+    end: int
+    text: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlindReading:
+    """The result of reading passages alone for a question: an answer, if any, its probability if known, and the
+    ``words`` of the passages that state it, by default its own. ``agrees``: the reader's own comparison, if it made
+    one, with the answer to be checked."""
+
+    answer: str | None
+    probability: float | None = None
+    words: str | None = None
+    agrees: bool | None = None
+
+
 Search: TypeAlias = Callable[[str, int], "Sequence[Passage] | Awaitable[Sequence[Passage]]"]
 """A retriever: ``(query, k) -> passages``, best first, at most k; sync or async."""
 
@@ -171,6 +198,14 @@ class PathScorer(Protocol):
 
     async def leads(self, question: str, path: Sequence[Passage], max_leads: int) -> list[str]:
         """Extract at most ``max_leads`` names to search for next from a path, most probable first."""
+        ...
+
+
+class SupportReader(Protocol):
+    """A part that reads cited passages alone, without a language model call."""
+
+    async def read_alone(self, question: str, passages: Sequence[Passage], kind: Kind) -> BlindReading:
+        """Answer the question from the passages and nothing else."""
         ...
 
 

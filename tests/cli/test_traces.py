@@ -208,7 +208,7 @@ def test_an_entry_keeps_its_columns() -> None:
 def test_the_same_passage_is_listed_once_with_all_its_numbers() -> None:
     film, man = Passage("f", "Mill", "By Ann Lee."), Passage("m", "Ann Lee", "Born in Ulm.")
     answer = replace(
-        Answer("Ulm", (film, man), (Evidence((film, man)),), supported=True, confidence=1.0),
+        Answer("Ulm", (film, man), (Evidence((film, man)),), support="supported", confidence=1.0),
         citations=(Citation(3, "m", 8, 11), Citation(1, "f"), Citation(2, "m"), Citation(4, "gone")),
         content="By Ann Lee [1], who is of Ulm [3, 2].",
     )

@@ -40,7 +40,7 @@ async def test_cor_reviews_everything_found_so_far() -> None:
         "think a b c d e g h i",
         "fuse evidence: a b c d e g h i = X",
     ]
-    assert (answer.text, answer.supported) == ("the end", True)
+    assert (answer.text, bool(answer.evidence)) == ("the end", True)
     assert names(answer.passages) == "a b c d e g h i"
     assert evidence(answer) == [("a b c d e g h i", "X")]
     assert answer.statistics == {"rounds": 3}
@@ -146,7 +146,7 @@ async def test_cor_keeps_its_reviews_to_the_context() -> None:
     assert [len(p.text.split()) for p in second] == [0, 400]
     assert all(sum(estimate_tokens(turn["content"]) for turn in c.messages) <= 1000 for c in scene.model.calls)
     assert ("left out", {"shortened": ["A"]}) in notes(answer)
-    assert (evidence(answer), answer.supported) == ([("a b", "X")], True)
+    assert (evidence(answer), bool(answer.evidence)) == ([("a b", "X")], True)
 
 
 async def test_cor_defaults_to_five_passages_three_turns_and_fifteen_ranked() -> None:
@@ -188,7 +188,7 @@ async def test_one_retrieval_reads_five_and_ranks_fifteen(style: str, task: str)
     assert scene.transcript == ["search Q, 15", f"{task} a b c d e"]
     assert names(answer.passages) == SIXTEEN[: 2 * 15 - 1]
     assert evidence(answer) == [("a b c d e", "the end")]
-    assert answer.supported
+    assert answer.evidence
     assert len(scene.model.calls[0].messages) == 2 + 2 * 3
 
 

@@ -55,7 +55,6 @@ def observe(answer: Answer, model: ScriptedLM, world: World) -> ObservedRun:
     """A run of the method, seen from outside, as the second statement tells its own."""
     return ObservedRun(
         text=answer.text,
-        supported=answer.supported,
         evidence=[([passage.id for passage in piece.passages], piece.answer) for piece in answer.evidence],
         analyses=[piece.analysis for piece in answer.evidence if piece.analysis],
         passages=[passage.id for passage in answer.passages],

@@ -139,7 +139,7 @@ async def test_the_papers_figure_1_step_by_step() -> None:
         f"conclude {DIRECTOR} Millard Webb | {SPOUSE} Mary Eaton",
     ]
     assert answer.text == "the end"
-    assert answer.supported
+    assert answer.evidence
     assert [passage.id for passage in answer.passages] == ["28a", "28b"]
     assert [piece.answer for piece in answer.evidence] == ["Millard Webb"]
     counted = {"triplets": 2, "draws": 2, "bindings": 2, "dropped": 0, "retrievals": 1, "retrievals_saved": 1}

@@ -103,7 +103,7 @@ async def test_one_call_reads_the_first_k() -> None:
     answer = await graph.run(keep=2, k=2, shots=1, rank_limit=3)
     (call,) = graph.lm.calls
     assert (call.task, names(call.fields["passages"])) == ("answer.read", "b d")
-    assert (answer.text, names(answer.passages), answer.supported) == ("read", "b d c", True)
+    assert (answer.text, names(answer.passages), bool(answer.evidence)) == ("read", "b d c", True)
     assert [names(piece.passages) for piece in answer.evidence] == ["b d"]
 
 

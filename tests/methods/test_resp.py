@@ -55,7 +55,7 @@ async def test_the_judge_ends_it() -> None:
     story = Story(hits={"Q": "a", "S?": "b"}, notes=["N1", "N2"], responses=["R"], verdicts="no yes", plans=["S?"])
     answer = await story.play()
     assert story.calls[-2:] == ["judge: N1 | N2 | S? = R", "generate: N1 | N2 | S? = R"]
-    assert answer.supported
+    assert answer.evidence
     assert verdicts(answer) == [("Q", "plan"), ("S?", "sufficient")]
     assert answer.usage.layers == 6  # 3t, judged in round t
 
@@ -96,7 +96,7 @@ async def test_an_empty_memory_is_not_judged() -> None:
         "summarize: z", "plan: nothing; asked Q", "summarize: z", "respond S?: z", "judge: N2 | S? = ?",
         "generate: N2 | S? = ?",
     ]  # fmt: skip
-    assert answer.supported
+    assert answer.evidence
 
 
 # --- plans -------------------------------------------------------------------------------------------------------
@@ -181,4 +181,3 @@ async def test_a_response_is_evidence_of_the_passages_it_was_read_from(source: s
     story = Story(hits={"Q": "a", "S?": "b"}, responses=["R"], plans=["S?"], verdicts="yes")
     answer = await story.play(local_source=source)
     assert evidence(answer) == pieces
-    assert answer.supported is bool(pieces)

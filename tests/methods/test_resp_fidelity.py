@@ -36,7 +36,6 @@ def observe(answer: Answer, world: World) -> ObservedRun:
     """A run of the method, seen from outside; calls in the algorithm's order, whichever of two at once came first."""
     return ObservedRun(
         text=answer.text,
-        supported=answer.supported,
         evidence=[([passage.id for passage in piece.passages], piece.answer) for piece in answer.evidence],
         passages=[passage.id for passage in answer.passages],
         calls=[(call.task, seen(call.fields)) for call in answer.trace.calls],
@@ -70,7 +69,7 @@ def _turns(run: ObservedRun, settings: dict[str, Any]) -> set[str]:
     passages = [fields["passages"] for task, fields in run.calls if "summarize" in task]
     tasks = [task for task, _ in run.calls]
     there = {
-        "sufficient": run.supported,
+        "sufficient": rounds < settings["max_iterations"] and run.calls[-2][0] != "resp.plan",
         "limit": rounds == settings["max_iterations"] > 1,
         "gave up": rounds < settings["max_iterations"] and run.calls[-2][0] == "resp.plan",
         "repeat": run.statistics["repeats"] > 0,

@@ -145,7 +145,7 @@ async def test_judging_and_planning_can_be_one_call() -> None:
     assert answer.usage.layers == 6
     story = three_steps(verdicts="no yes")
     answer = await story.play(judge_and_plan="merged")
-    assert answer.supported
+    assert answer.evidence
     assert answer.usage.layers == 5
 
 

@@ -60,7 +60,7 @@ async def test_over_planning_is_avoided_as_the_note_holds_what_the_question_need
     lm = ScriptedLM(reply)
     answer = await play(question, {question: [MOONRISE, HOLM]}, lm)
     assert answer.text == "Clara Holm"
-    assert answer.supported
+    assert answer.evidence
     assert answer.usage.calls_by_task == {"resp.summarize": 1, "resp.judge": 1, "resp.generate": 1}
     assert answer.usage.searches == 1
     assert "Clara Holm, a sister of Lena Holm" in known(lm.calls[1])

@@ -30,7 +30,6 @@ async def test_marks_are_resolved_and_those_without_a_node_dropped() -> None:
         statistics["marks dropped"],
         statistics["supported references"],
     ) == (2, 3, 3, 1 / 3)
-    assert not answer.supported
 
 
 def references(answer: Answer) -> list[tuple[int, str, str, bool | None]]:
@@ -52,7 +51,6 @@ async def test_every_reference_has_its_fragment_and_verdict() -> None:
     ]
     assert notes(answer)[0][1]["references"][0]["how"] == "containment"
     assert answer.statistics["supported references"] == 2 / 3
-    assert not answer.supported
 
 
 @pytest.mark.parametrize(
@@ -71,7 +69,7 @@ async def test_verify_by_the_reader(spans: list[Span], supported: bool, verifica
     answer = await case.play(verify="reader", verification=verification)
     assert references(answer) == [(1, "film", "By him", supported), (1, "film", "Him", supported)]
     assert notes(answer)[0][1]["references"][0]["how"] == "reader"
-    assert (answer.supported, answer.statistics["supported references"]) == (supported, float(supported))
+    assert answer.statistics["supported references"] == float(supported)
     walk, read = ["chain", f"search {WHO}"], [f"read {WHO} in film"]  # the walk's reading serves; else there is one
     assert case.transcript == [*walk, *(read if verification else []), "trace", *(read if not verification else [])]
 
@@ -105,9 +103,6 @@ async def test_verify_none_takes_references_at_their_word() -> None:
     answer = await case.play(verify="none")
     assert references(answer) == [(1, "film", "By her", None)]
     assert "supported references" not in answer.statistics
-    assert answer.supported
-    case = Case(chains=[chain(f"{WHO} = Ann Lee")], content="By her.")
-    assert not (await case.play(verify="none")).supported
 
 
 async def test_verify_changes_nothing_else() -> None:

@@ -72,7 +72,7 @@ async def test_without_any_assertion_the_passages_are_read(fusion: str) -> None:
     scene = Scene(hits={"Q": "a"}, reviews={"a": "accept"})
     answer = await scene.play("tor", fusion=fusion)
     assert scene.transcript[-1] == "fuse paragraph: a = None"
-    assert (evidence(answer), answer.supported) == ([("a", None)], True)
+    assert (evidence(answer), bool(answer.evidence)) == ([("a", None)], True)
 
 
 # --- an empty pool -----------------------------------------------------------------------------------------------

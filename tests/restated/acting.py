@@ -55,7 +55,6 @@ def react(
         observed.statistics |= {"votes": 0}
     observed.text = final or ""
     observed.evidence = [(observed.passages, observed.text)] if observed.passages and observed.text else []
-    observed.supported = bool(observed.evidence and observed.text)
     return observed
 
 
@@ -130,7 +129,6 @@ def tot_ir(question: str, world: World, *, k: int, steps: int, breadth: int, kee
     observed.text = reply["answer"] if reply else ""
     observed.passages = [p.id for p in distinct([*read, *seen])][:rank_limit]
     observed.evidence = [([p.id for p in hits], answer) for _, hits, answer in path if hits and answer]
-    observed.supported = bool(observed.evidence and observed.text)
     observed.statistics = {"steps": len(path), "searches": searches, "states": searches}
     return observed
 
@@ -142,6 +140,5 @@ def _answer_from(
     observed.text = answer
     observed.passages = [p.id for p in passages][:rank_limit]
     observed.evidence = [(observed.passages, answer)] if passages and answer else []
-    observed.supported = bool(observed.evidence and observed.text)
     observed.statistics = dict(statistics)
     return observed

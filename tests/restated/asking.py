@@ -41,7 +41,6 @@ def self_ask(question: str, world: World, *, k: int = 5, max_turns: int = 3, ran
         for hits, answer in zip(found, answers, strict=True)
         if hits and answer
     ]
-    observed.supported = bool(observed.evidence and observed.text)
     observed.statistics = {"follow_ups": len(asked), "searches": len(found)}
     return observed
 

@@ -44,7 +44,6 @@ def chain_of_reviews(
         observed.analyses = [why for passages, _, why in read if accepted and passages and why]
     else:
         _, observed.text = whole_response(recorder.ask("answer.cot", question=question))
-    observed.supported = bool(observed.evidence and observed.text)
     observed.passages = [passage.id for passage in found[:rank_limit]]
     observed.statistics = {"rounds": len(observed.searches)}
     return observed

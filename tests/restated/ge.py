@@ -187,7 +187,6 @@ def ge_reasoning(
 
     final = recorder.ask("ge.answer", **recorder.bounded("ge.answer", question=question, history=history))
     observed.text = final["answer"] if final else ""
-    observed.supported = bool(observed.evidence and observed.text)
     observed.passages = [passage.id for passage in distinct(found)]
     observed.statistics = {"triplets": given, **count}
     return observed

@@ -16,7 +16,6 @@ def _observed(
     recorder.observed.text = text
     recorder.observed.passages = [passage.id for passage in ranked]
     recorder.observed.evidence = [([passage.id for passage in read], text)] if read and text else []
-    recorder.observed.supported = bool(recorder.observed.evidence)
     recorder.observed.statistics = statistics
     return recorder.observed
 

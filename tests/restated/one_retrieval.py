@@ -12,7 +12,7 @@ from tests.restated.tor import ObservedRun, Recorder, World, distinct
 
 def _answered(recorder: Recorder, answer: str, hits: list[Passage], read: list[Passage]) -> ObservedRun:
     observed = recorder.observed
-    observed.text, observed.supported = answer, bool(read and answer)
+    observed.text = answer
     observed.passages = [passage.id for passage in hits]
     observed.evidence = [([passage.id for passage in read], answer)] if read else []
     return observed
@@ -103,7 +103,6 @@ def verify_and_edit(
         recorder.ask("verify_edit.answer", question=question, rationale=" ".join(chain)), "answer", ""
     )
     observed.passages = [passage.id for passage in distinct(retrieved)][:rank_limit]
-    observed.supported = bool(observed.evidence and observed.text)
     observed.statistics["edited"] = len(observed.evidence)
     return observed
 

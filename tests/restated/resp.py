@@ -171,7 +171,6 @@ def retrieve_summarize_plan(
         read += [past.answered_from for queue, entry in entries if entry is past and queue == "local_pathway"]
         if max(read, default=0):
             observed.evidence.append(([hit.id for hit in past.hits[: max(read)]], None))
-    observed.supported = sufficient and bool(observed.evidence) and observed.text != ""
     observed.statistics = {
         "iterations": len(rounds),
         "repeats": repeats,

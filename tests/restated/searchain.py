@@ -298,7 +298,6 @@ def _finish(
     good = [n for n in numbers if 0 < n <= len(shown) and shown[n - 1][2] is not None]
     backed = [bears_out(shown[n - 1]) for n in good]
     observed.text = answer
-    observed.supported = all(backed) and backed != [] and answer != ""
     observed.passages = list(dict.fromkeys(passage.id for passage in retrieved))
     cited = list(dict.fromkeys(row[2].id for row in rows if row[2]))
     observed.evidence = [(cited, None)] if cited else []

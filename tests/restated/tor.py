@@ -41,7 +41,6 @@ class ObservedRun:
     """All that can be seen of a run from outside."""
 
     text: str = ""
-    supported: bool = False
     evidence: list[tuple[list[str], str | None]] = field(default_factory=list)
     analyses: list[str] = field(default_factory=list)
     passages: list[str] = field(default_factory=list)
@@ -218,7 +217,6 @@ def _read(
         _, answer = whole_response(recorder.ask("answer.cot", question=question))
         ranking = []
     observed.text = answer
-    observed.supported = bool(observed.evidence and answer)
     observed.passages = [passage.id for passage in ranking]
 
 

@@ -24,7 +24,7 @@ from polyhop.trace import Trace, Usage
 
 ANN, BEN = "ann-has-this-key-1", "ben-has-this-key-2"
 ANSWER = Answer(
-    "Oslo", supported=True, trace=Trace("Q", "tor", ()), usage=Usage(calls=3, prompt_tokens=40, elapsed=1.5)
+    "Oslo", support="supported", trace=Trace("Q", "tor", ()), usage=Usage(calls=3, prompt_tokens=40, elapsed=1.5)
 )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from polyhop import Passage, ScriptedLM, open_corpus
+from polyhop.answer import UNCITED
 from polyhop.errors import LMError, PolyhopError, SettingError, UnknownName, UsageError
 from polyhop.lm.base import Completion, Request
 from polyhop.pipeline import Pipeline
@@ -173,7 +174,7 @@ async def test_the_limits_reach_the_method(serving: Serving) -> None:
 
 async def test_a_notice_warns_of_unsupported_and_withheld_answers(serving: Serving) -> None:
     unsupported = await serving().ask(AskRequest(QUESTION, method="direct"))
-    assert "support" in str(notice_of(unsupported.answer))
+    assert UNCITED in str(notice_of(unsupported.answer))
     pocket = await serving(lm="pocket").ask(AskRequest(QUESTION))
     assert "for a language model" in str(notice_of(pocket.answer))
     scored = await serving(lm="pocket").ask(AskRequest(QUESTION, method="promptrank", settings={"links": 0}))

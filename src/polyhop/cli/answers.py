@@ -13,6 +13,7 @@ from polyhop.answer import (
     content_is_answer,
     declined,
     references,
+    support_notice,
     title_and_location,
     with_citation_marks,
 )
@@ -35,8 +36,11 @@ def print_answer(answer: Answer, *, show_trace: bool, show_thoughts: bool = Fals
         to.print(critical_line(answer.trace, answer.usage.elapsed))
         to.print()
     _print_text(answer, to)
-    if not answer.supported and not answer.abstained:
-        to.print(Text("No retrieved evidence supports this answer.", style="yellow"))
+    if notice := support_notice(answer):
+        to.print(Text(notice, style="red" if answer.support == "contradicted" else "yellow"))
+    elif quotation := answer.quotation:
+        marks = next((cited.marks for cited in references(answer) if cited.passage.id == quotation.passage_id), "")
+        print_prose(Text(f"Supported by “{clean(quotation.text, _MAX_CHARS)}” {marks}", style="dim"), to)
     if answer.text and not answer.parsed:
         to.print(Text(UNREAD_NOTICE, style="yellow"))
     for entry in entries(answer, plain=plain):

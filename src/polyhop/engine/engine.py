@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 
-from polyhop.answer import NON_ANSWER, Answer, completed, without_non_answer
+from polyhop.answer import NON_ANSWER, Answer, completed, with_citations, without_non_answer
 from polyhop.engine.call import Fields
 from polyhop.engine.equipment import Equipment
 from polyhop.engine.run import Run
+from polyhop.engine.support import check_support
 from polyhop.prompts.kinds import in_form_of
 from polyhop.retrieval.index import Index
 from polyhop.retrieval.within import Within
@@ -41,7 +42,8 @@ class Engine(Equipment):
             if answer.text != found.text:
                 run.note(NON_ANSWER, said=found.text)
             run.end()
-        trace = run.recorder.trace()
+            trace = run.recorder.trace()
+            answer = await check_support(with_citations(answer, trace), question, run, self)
         usage = Usage.of(trace, run.recorder.clock(), wasted=run.wasted)
         return completed(answer, run.final, trace, usage)
 

@@ -12,16 +12,18 @@ from polyhop.readers.base import RunReader
 from polyhop.retrieval.analysis import ENGLISH, Analysis
 from polyhop.retrieval.base import RunRetriever
 from polyhop.retrieval.tfidf import similarities
-from polyhop.types import PathScorer
+from polyhop.types import PathScorer, SupportReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equipment(Caller):
-    """The models, prompts, retriever, reader and path scorer, and the budget of each question."""
+    """The models, prompts, retriever and reader, the scorer of paths, the reader of support, and the budget of each
+    question."""
 
     retriever: RunRetriever | None = None
     reader: RunReader | None = None
     path_scorer: PathScorer | None = None
+    support_reader: SupportReader | None = None
     budget: Budget = field(default_factory=Budget)
     seed: int | None = None
     analysis: Analysis = ENGLISH

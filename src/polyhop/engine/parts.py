@@ -22,7 +22,7 @@ from polyhop.prompts.book import PromptBook
 from polyhop.prompts.tasks import SCORED, TASKS
 from polyhop.readers import open_reader
 from polyhop.readers.base import as_reader
-from polyhop.readers.pocket import PocketPathScorer
+from polyhop.readers.pocket import PocketPathScorer, PocketSupportReader
 from polyhop.retrieval import brings_corpus, open_reranker, open_retriever
 from polyhop.retrieval.analysis import ENGLISH
 from polyhop.retrieval.base import CorpusLinks, Reranked, Reranker, RunRetriever, as_retriever
@@ -62,6 +62,7 @@ def open_parts(
         retriever=Reranked(opened, reranker) if opened and reranker else opened,
         reader=None if reader is None else as_reader(reader),
         path_scorer=options.path_scorer or PocketPathScorer(),
+        support_reader=PocketSupportReader() if models.default.name == "pocket" else None,
         rendering=options.rendering,
         budget=Budget(
             max_calls=options.max_calls,

@@ -78,6 +78,7 @@ def prediction(
         "gold": gold_of(question),
         "prediction": answer.text,
         "answering": answers,
+        "support": answer.support,
         "supported": answer.supported,
         "confidence": answer.confidence,
         "abstained": answer.abstained,

@@ -168,7 +168,7 @@ def answer_from_passages(passages: tuple[Passage, ...], answer: str, **fields: A
     """Build an answer with ``passages`` as its ranking and, if both exist, as its one piece of evidence. ``fields``:
     other fields of ``Answer``."""
     evidence = (Evidence(passages, answer),) if passages and answer else ()
-    return Answer(answer, passages=passages, evidence=evidence, supported=bool(evidence), **fields)
+    return Answer(answer, passages=passages, evidence=evidence, **fields)
 
 
 async def next_sentence(

@@ -79,6 +79,5 @@ async def chain_of_reviews(
         response.answer,
         passages=found[:rank_limit],
         evidence=evidence,
-        supported=bool(evidence),
         statistics=statistics,
     )

@@ -212,7 +212,6 @@ async def ge_reasoning(
         response.answer,
         passages=tuple(state.retrieved),
         evidence=evidence,
-        supported=bool(evidence),
         confidence=_overall_confidence(response, state.history),
         statistics={"triplets": len(state.graph.triplets), **{name: state.counts[name] for name in names}},
     )

@@ -52,7 +52,6 @@ async def ask_reader(
         ranking,
         text=best.answer,
         evidence=(Evidence(best.path, best.answer),),
-        supported=True,
         confidence=probability(best.confidence, run.reader_threshold),
         statistics=statistics,
     )

@@ -143,4 +143,4 @@ async def ask_model(question: str, run: Run, ranking: Answer, passages: tuple[Pa
         response = await run.ask(ANSWER_DIRECT, options=options, final=True, question=question)
         return replace(ranking, text=response.answer)
     response = await run.ask(ANSWER_READ, options=options, final=True, question=question, passages=list(passages))
-    return replace(ranking, text=response.answer, evidence=(Evidence(passages, response.answer),), supported=True)
+    return replace(ranking, text=response.answer, evidence=(Evidence(passages, response.answer),))

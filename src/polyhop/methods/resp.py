@@ -243,7 +243,6 @@ async def retrieve_summarize_plan(
         response.answer,
         passages=tuple(dict.fromkeys(retrieved)),
         evidence=evidence,
-        supported=sufficient and bool(evidence),
         statistics={
             "iterations": len(asked),
             "repeats": repeats,

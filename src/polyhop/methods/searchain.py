@@ -154,7 +154,6 @@ async def search_in_the_chain(
         answer,
         passages=tuple(dict.fromkeys(state.retrieved)),
         evidence=(Evidence(passages),) if passages else (),
-        supported=bool(supported) and all(supported.values()),
         citations=content.citations(),
         content=content.text,
         statistics={

@@ -193,7 +193,6 @@ async def tree_of_reviews(
         response.answer,
         passages=_ranked(pool or shown, response, run, rank_limit),
         evidence=evidence,
-        supported=bool(evidence),
         statistics=statistics,
     )
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from polyhop.readers.base import locate
-from polyhop.types import Passage, Span
+from polyhop.types import BlindReading, Kind, Passage, Span
 
 
 class PocketReader:
@@ -32,6 +32,20 @@ class PocketReader:
 
         answer, confidence = path_answer(question, path)
         return [locate(answer, path, confidence)] if answer and confidence > 0 else []
+
+
+class PocketSupportReader:
+    """Reads the passages that an answer cites as pocket reads passages to answer."""
+
+    async def read_alone(self, question: str, passages: Sequence[Passage], kind: Kind) -> BlindReading:
+        """Answer the question from the passages alone, off the event loop."""
+        from polyhop.lm.pocket.reading.answer import UNKNOWN
+        from polyhop.lm.pocket.tasks import do
+        from polyhop.lm.pocket.tasks.reading import ANSWER_CONFIDENCE
+
+        fields = {"question": question, "passages": list(passages), "kind": kind}
+        answer, confidence = (await asyncio.to_thread(do, "answer.read", fields))[ANSWER_CONFIDENCE]
+        return BlindReading(None if answer == UNKNOWN else answer, confidence)
 
 
 class PocketPathScorer:

@@ -56,6 +56,7 @@ def log_answers(*, with_text: bool = False) -> Callable[[AskResponse], None]:
             "method": request.method,
             "corpus": request.corpus,
             "client": request.client,
+            "support": answer.support,
             "supported": answer.supported,
             "abstained": answer.abstained,
             "seconds": round(answer.usage.elapsed, 4),

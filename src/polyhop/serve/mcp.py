@@ -22,7 +22,7 @@ from polyhop.serve.http.guard import App, Gate
 from polyhop.serve.schemas import answer_row, started_row
 from polyhop.serve.service import MAX_PASSAGES, AskRequest, AskResponse, AskStarted, Service
 from polyhop.trace import line_of
-from polyhop.types import Passage
+from polyhop.types import Passage, Support
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -79,7 +79,11 @@ class FoundAnswer(BaseModel):
     answer: str = Field(description="Empty if the answer was withheld.")
     content: str = Field(description="The answer with its citation marks, and its reasoning if the method writes one.")
     confidence: float | None = Field(description="0 to 1; null if unknown.")
-    supported: bool = Field(description="True if retrieved passages support the answer.")
+    support: Support = Field(
+        description="Whether the cited passages, read alone, give the answer: supported, not verified, or contradicted "
+        "if they give another one."
+    )
+    supported: bool = Field(description="True if `support` is supported.")
     abstained: bool = Field(
         description="True if there is no answer: none was found, or it was withheld as too uncertain."
     )
@@ -238,7 +242,8 @@ def _answering(service: Service) -> Any:
         ] = None,
     ) -> FoundAnswer:
         """Answer a question over the user's documents, with as many searches as needed, and cite the passages that
-        support the answer. Takes seconds to minutes. `supported` is false if no passage supports the answer."""
+        support the answer. Takes seconds to minutes. `support` says whether the cited passages, read alone, give the
+        answer."""
         with _polyhop_errors():
             async with aclosing(service.stream(AskRequest(question, method=method, corpus=corpus))) as events:
                 done = 0

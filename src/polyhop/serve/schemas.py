@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from polyhop.answer import UNREAD_NOTICE, Answer, declined
+from polyhop.answer import UNREAD_NOTICE, Answer, declined, support_notice
 from polyhop.serve.service import AskResponse, AskStarted
 from polyhop.trace import CALLS, plain
 
-UNSUPPORTED = "No retrieved passage was found to support this answer."
 ABSTAINED = "The answer was withheld: it was less sure than asked for."
 DECLINED = "No answer was found: the method came to none."
 POCKET = (
@@ -20,7 +19,7 @@ POCKET = (
 
 def notice_of(answer: Answer) -> str | None:
     """Return a warning to read before trusting the answer, if any."""
-    notices = [] if answer.supported else [UNSUPPORTED]
+    notices = [*filter(None, [support_notice(answer)])]
     if answer.text and not answer.parsed:
         notices.append(UNREAD_NOTICE)
     if answer.abstained:

@@ -108,6 +108,7 @@ def outcome(answer: Answer) -> dict[str, Any]:
     usage = answer.usage
     return without_none(
         {
+            "polyhop.support": answer.support,
             "polyhop.supported": answer.supported,
             "polyhop.confidence": answer.confidence,
             "polyhop.calls": usage.calls,

@@ -37,8 +37,8 @@ async def test_a_method_equals_its_second_statement(method: str) -> None:
         expected = again(world.question, world, **settings)
         assert ordered(observe(answer, model, world)) == ordered(expected), f"world {seed}, {settings}"
         turns = {
-            "supported": expected.supported,
-            "unsupported": not expected.supported,
+            "evidence": bool(expected.evidence),
+            "no evidence": not expected.evidence,
             "searched more than once": len(expected.searches) > 1,
             "unreadable": answer.usage.defaulted_by_task != {},
         }

@@ -31,7 +31,7 @@ async def test_self_ask_equals_its_second_statement() -> None:
             "concluded": last["conclude"],
             "answered": not last["conclude"],
             "at the limit": len(expected.searches) == settings["max_turns"],
-            "supported": expected.supported,
+            "evidence": bool(expected.evidence),
             "unreadable": len(expected.calls) > len(set(map(repr, expected.calls))),
             "gave up": last["conclude"] and len(expected.searches) < settings["max_turns"],
         }

@@ -58,7 +58,7 @@ async def test_the_trace_names_the_gold_that_is_missing() -> None:
     async with Pipeline(None, "gold", reader()) as pipeline:
         answer = await pipeline.aask(asked)
     assert notes(answer) == [("gold missing", {"names": ["Lost"]})]
-    assert answer.supported
+    assert answer.evidence
 
 
 def test_all_passages_with_a_gold_title_are_gold() -> None:

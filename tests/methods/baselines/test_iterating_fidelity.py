@@ -16,7 +16,7 @@ from tests.restated.tor import ObservedRun
 
 WORLDS = 500
 AMPLE = 20_000
-TURNS = ("supported", "no answer", "closed book", "unreadable", "one search", "several searches")
+TURNS = ("evidence", "no answer", "closed book", "unreadable", "one search", "several searches")
 
 
 def drawn(method: str, seed: int) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def drawn(method: str, seed: int) -> dict[str, Any]:
 def turns(run: ObservedRun) -> set[str]:
     """Collect the events of a run; the random worlds must cover all of them."""
     there = {
-        "supported": run.supported,
+        "evidence": bool(run.evidence),
         "no answer": not run.text,
         "closed book": run.calls[-1][0] == "answer.cot",
         "unreadable": len(run.calls) > len({repr(call) for call in run.calls}),

@@ -37,7 +37,7 @@ async def test_the_plan_is_searched_at_once_and_carried_out() -> None:
     assert solve.messages[-1]["content"].startswith(
         "Question: Q\n\nPlan:\n1. Who?\n2. Where?\n\nPassages:\n<passage 1>"
     )
-    assert (answer.text, answer.supported, answer.usage.layers) == ("Rome", True, 2)
+    assert (answer.text, bool(answer.evidence), answer.usage.layers) == ("Rome", True, 2)
     assert names(answer.passages) == "a b c d e g"  # in the plan's order
     assert evidence(answer) == [("a b c d e g", "Rome")]
     assert answer.statistics == {"plan": 2, "searches": 2}

@@ -67,7 +67,7 @@ async def test_each_action_is_observed_until_the_model_finishes() -> None:
     ]
     assert [step["thought"] for step in model.calls[-1].fields["steps"]] == ["I need the maker.", "Ann made it."]
     assert searched(answer) == [("maker", 5), ("Ann", 5)]
-    assert (answer.text, answer.supported, answer.usage.layers) == ("Rome", True, 3)
+    assert (answer.text, bool(answer.evidence), answer.usage.layers) == ("Rome", True, 3)
     assert names(answer.passages) == "a b c d e g"  # in the order first retrieved
     assert evidence(answer) == [("a b c d e g", "Rome")]
     assert answer.statistics == {"turns": 2, "searches": 2, "lookups": 0}
@@ -236,7 +236,7 @@ def votes(*answers: str) -> dict[str, Any]:
 
 async def test_what_finishes_is_not_voted_on() -> None:
     answer, model = await play("react-cot-sc", acts("Search Ann", "Finish Rome") | votes(), hits=HITS)
-    assert (answer.text, answer.supported, len(model.calls)) == ("Rome", True, 2)
+    assert (answer.text, bool(answer.evidence), len(model.calls)) == ("Rome", True, 2)
     assert answer.statistics == {"turns": 1, "searches": 1, "lookups": 0, "votes": 0}
 
 

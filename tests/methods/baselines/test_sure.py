@@ -64,7 +64,7 @@ async def test_the_steps_are_candidates_summaries_then_validity_and_both_orders(
     assert [fields["summaries"] for fields in rest[4:]] == [["Oslo: so.", "Larvik: so."], ["Larvik: so.", "Oslo: so."]]
     assert (answer.text, scores(answer), answer.confidence) == ("Larvik", [0.0, 2.0], 1.0)
     assert evidence(answer) == [("a b c d e", "Larvik")]
-    assert (answer.supported, answer.usage.layers, answer.usage.searches) == (True, 3, 1)
+    assert (bool(answer.evidence), answer.usage.layers, answer.usage.searches) == (True, 3, 1)
     assert answer.statistics == {"candidates": 2}
 
 

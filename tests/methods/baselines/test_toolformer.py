@@ -48,7 +48,7 @@ async def test_writing_stops_at_a_call_and_goes_on_with_its_result() -> None:
         "write: It was made by [Who made it? a b c d e] Ann, who was born in [Where was Ann born? g a]",
     ]
     assert searched(answer) == [("Who made it?", 5), ("Where was Ann born?", 5)]
-    assert (answer.text, answer.supported, answer.usage.layers) == ("Rome", True, 3)
+    assert (answer.text, bool(answer.evidence), answer.usage.layers) == ("Rome", True, 3)
     assert names(answer.passages) == "a b c d e g"
     assert evidence(answer) == [("a b c d e g", "Rome")]
     assert answer.statistics == {"searches": 2}

@@ -77,7 +77,7 @@ async def test_thoughts_are_proposed_searched_and_valued_and_the_best_is_carried
     ]
     assert searched(answer) == ["P", "R", "S", "T"]
     assert steps(answer) == ["go on", "sure"]  # a sure state ends the search
-    assert (answer.text, answer.supported, answer.usage.layers) == ("Rome", True, 5)
+    assert (answer.text, bool(answer.evidence), answer.usage.layers) == ("Rome", True, 5)
     assert evidence(answer) == [("a b", "Ann"), ("d a", "Rome")]
     assert names(answer.passages) == "a b d c e"  # the best state's first
     assert answer.statistics == {"steps": 2, "searches": 4, "states": 4}

@@ -24,7 +24,7 @@ _LEFT_OUT = frozenset(
     | {"tools", "turns", "tool_calls", "carried", "continues"}
 )
 """Fields of steps that the page does not show; ``prompt`` is the prompt hash of older traces."""
-_OF_ANSWER = ("content", "confidence", "supported", "abstained", "notice")
+_OF_ANSWER = ("content", "confidence", "support", "supported", "quotation", "abstained", "notice")
 _LOCATION = ("source", "page", "last_page", "heading")
 
 
@@ -69,6 +69,7 @@ def _cell(row: Row) -> dict[str, Any]:
         "error": error,
         "metrics": scored,
         "confidence": row.get("confidence"),
+        "support": row.get("support"),
         "supported": row.get("supported"),
         "budget": row.get("budget"),
         "calls": usage["calls"],

@@ -107,7 +107,6 @@ async def entity_relationship_analysis(
         response.answer,
         passages=tuple(hits[:rank_limit]),
         evidence=(Evidence(tuple(hits[:k]), response.answer),),
-        supported=True,
         statistics={"entities": len(entities), "stated": len(stated), "inferred": len(inferred), "kept": len(kept)},
     )
 

@@ -77,6 +77,5 @@ async def iterative_retrieval_generation(
         response.answer,
         passages=first_retrieved(found, rank_limit),
         evidence=evidence,
-        supported=bool(evidence),
         statistics={"rounds": len(found)},
     )

@@ -107,7 +107,6 @@ async def answered_from(
         response.answer,
         passages=tuple(passages[:rank_limit]),
         evidence=(Evidence(read, response.answer),) if read else (),
-        supported=bool(read),
     )
 
 

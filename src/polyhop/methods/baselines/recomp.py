@@ -77,7 +77,7 @@ async def compressed_retrieval(
         return replace(await direct(question, run, shots=shots), passages=passages, statistics=statistics)
     response = await run.ask(RECOMP_ANSWER, options=options, final=True, question=question, summary=summary)
     evidence = (Evidence(tuple(sources), response.answer),)
-    return Answer(response.answer, passages=passages, evidence=evidence, supported=True, statistics=statistics)
+    return Answer(response.answer, passages=passages, evidence=evidence, statistics=statistics)
 
 
 def extract(question: str, passages: Sequence[Passage], kept: int, run: Run) -> tuple[str, list[Passage]]:

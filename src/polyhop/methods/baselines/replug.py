@@ -119,7 +119,6 @@ async def passage_ensemble(
         wordings.get(best, ""),
         passages=tuple(hits[:rank_limit]),
         evidence=tuple(Evidence((passage,), answer_of(replies[passage][0])) for passage in read),
-        supported=bool(wordings),
         confidence=min(1.0, masses.get(best, 0.0)),
         statistics={"candidates": len(wordings)},
     )

@@ -100,6 +100,5 @@ async def self_ask(
         answer,
         passages=first_retrieved(found, rank_limit),
         evidence=evidence,
-        supported=bool(evidence),
         statistics={"follow_ups": len(history), "searches": len(found)},
     )

@@ -119,7 +119,6 @@ async def summarized_retrieval(
         found[best],
         passages=tuple(hits[:rank_limit]),
         evidence=(Evidence(tuple(read), found[best]),),
-        supported=True,
         confidence=scores[best] / most if scores and most else None,
         statistics={"candidates": len(found)},
     )

@@ -137,7 +137,6 @@ async def tree_of_thoughts(
         response.answer,
         passages=_passages([*best_state, *found])[:rank_limit],
         evidence=evidence,
-        supported=bool(evidence and response.answer),
         statistics={"steps": len(best_state), "searches": len(found), "states": valued},
     )
 

@@ -109,7 +109,6 @@ async def verify_and_edit(
         response.answer,
         passages=tuple(dict.fromkeys(hits))[:rank_limit],
         evidence=tuple(found[i] for i in sorted(found)),
-        supported=bool(found),
         statistics={**statistics, "edited": len(found)},
     )
 

@@ -18,7 +18,7 @@ from polyhop.serve.runs import Runs
 from polyhop.serve.schemas import answer_row, started_row, summary_row, trace_row
 from polyhop.serve.service import MAX_PASSAGES, AskRequest, AskResponse, AskStarted, Service
 from polyhop.trace import passages_in, plain
-from polyhop.types import Kind
+from polyhop.types import Kind, Support
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -77,7 +77,9 @@ class AnswerShape(BaseModel):
     answer: str
     content: str
     confidence: float | None
+    support: Support
     supported: bool
+    quotation: dict[str, Any] | None
     abstained: bool
     parsed: bool
     notice: str | None = None

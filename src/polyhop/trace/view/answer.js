@@ -21,16 +21,14 @@ export function reply(story, panel) {
     .filter((each) => !content && Number.isInteger(each.start))
     .map(({ marker }) => [" ", jump(marker)]);
   const long = content && plain(content) === plain(words); // an answer that is its own content, written with its marks
-  const notice =
-    answer.notice ??
-    (answer.supported || answer.abstained ? null : "No retrieved passage was found to support this answer.");
   const missing = answer.abstained ? "No answer: it was not sure enough." : words ? null : "(no answer)";
   return [
     missing && el("p.reply.none", {}, missing),
     !missing && !long && el("p.reply", {}, words, carrying),
     !answer.abstained && content && el("p.content", {}, cited(content, known, jump)),
     sure(answer),
-    notice && el("p.notice", {}, notice),
+    quoted(answer, jump),
+    answer.notice && el("p.notice", {}, answer.notice),
     story.budget && el("p.notice", {}, `A limit was reached: ${story.budget}.`),
   ].filter(Boolean);
 }
@@ -61,15 +59,31 @@ function jumped(event, panel, marker) {
   source.querySelector("summary").focus({ preventScroll: true });
 }
 
-function sure({ confidence, supported }) {
+const SUPPORT = {
+  supported: ["backed", "Supported"],
+  "not verified": ["unverified", "Not verified"],
+  contradicted: ["unbacked", "Contradicted"],
+};
+
+/** Confidence and support; older runs only say whether the answer was supported. */
+function sure({ confidence, abstained, supported, support = supported ? "supported" : "not verified" }) {
   const known = typeof confidence === "number";
   const bar = known && gauge(confidence);
+  const [style, label] = SUPPORT[support];
   return el(
     "p.sure",
     {},
-    el(supported ? "span.backed" : "span.unbacked", {}, supported ? "Backed by retrieved evidence" : "Unsupported"),
+    !abstained && el(`span.${style}`, {}, label),
     el("span.confidence", {}, bar, ` confidence ${share(confidence)}`),
   );
+}
+
+/** The sentence from which the support of the answer was judged; for a contradiction, what it says instead. */
+function quoted({ quotation, support, citations = [] }, jump) {
+  if (!quotation) return null;
+  const cited = citations.find((each) => each.passage_id === quotation.passage_id);
+  const says = support === "contradicted" ? `The passages say ${quotation.answer}: ` : "";
+  return el("p.quotation", {}, `${says}“${quotation.text}” `, cited && jump(cited.marker));
 }
 
 function gauge(value) {

@@ -1,0 +1,124 @@
+"""Support: whether the cited passages, read alone, give the answer. One rule for all methods.
+
+Who reads the passages: with ``verify_support`` the language model, in one call more; by default pocket's reader if the
+model is ``pocket``; else nobody, and only the answer's words are looked for. The result depends on the question, its
+kind, the answer and the cited passages alone, whatever the method knew besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from polyhop.answer import Answer, references
+from polyhop.common.text import find_folded, normalise, occurrences, sentence_spans
+from polyhop.prompts.agreement import agree
+from polyhop.types import BlindReading, Kind, Passage, Quotation, Support
+
+if TYPE_CHECKING:
+    from polyhop.engine.equipment import Equipment
+    from polyhop.engine.run import Run
+
+SUPPORTED_FROM = 0.5
+"""The probability of the reading from which an equal answer is supported."""
+CONTRADICTED_FROM = 0.8
+"""The probability of the reading from which another answer of the same kind contradicts."""
+_MIN_COVERAGE = 0.5  # share of the question's words in passages that bear on it
+_VERDICTS = ("yes", "no", "supports", "refutes", "not enough info")
+_MAX_QUOTED = 400  # characters
+
+
+async def check_support(answer: Answer, question: str, run: Run, engine: Equipment) -> Answer:
+    """Return an answer with its support, and the quotation that shows it."""
+    passages = [reference.passage for reference in references(answer)]
+    if not answer.text or not passages:
+        return answer
+    if engine.support_reader is not None:
+        reading = await engine.support_reader.read_alone(question, passages, run.kind)
+    else:
+        reading = find_words(question, answer.text, passages, run.kind)
+    support, quotation = judge(question, answer.text, passages, reading)
+    return replace(answer, support=support, quotation=quotation)
+
+
+def find_words(question: str, answer: str, passages: Sequence[Passage], kind: Kind) -> BlindReading:
+    """Look for the answer in passages that bear on the question. Words alone cannot settle yes or no, a claim, a
+    paragraph, or a choice between things that the question names.
+
+    >>> mill = Passage("1", "Dark Mill", "Dark Mill is a 1931 film directed by Rolf Anders.")
+    >>> find_words("Who directed Dark Mill?", "Rolf Anders", [mill], "qa").answer
+    'Rolf Anders'
+    >>> find_words("Who lent Ida Kuhn a boat?", "Rolf Anders", [mill], "qa").answer is None
+    True
+    """
+    asked = _stems(question)
+    needs_reading = kind in ("boolean", "fact", "long") or normalise(answer) in _VERDICTS or _stems(answer) <= asked
+    texts = [f"{passage.title}\n{passage.text}" for passage in passages]
+    covered = asked & set[str]().union(*map(_stems, texts))
+    bears = len(covered) >= _MIN_COVERAGE * len(asked)
+    if needs_reading or not bears or not any(find_folded(answer, text) for text in texts):
+        return BlindReading(None)
+    return BlindReading(answer, agrees=True)
+
+
+def judge(
+    question: str, answer: str, passages: Sequence[Passage], reading: BlindReading
+) -> tuple[Support, Quotation | None]:
+    """Compare an answer with what its passages give when they are read alone, and quote the sentence that shows it."""
+    quotation = quote(question, passages, reading)
+    if not reading.answer or quotation is None:
+        return "not verified", None
+    probability = 1.0 if reading.probability is None else reading.probability
+    agrees = agree(answer, reading.answer) if reading.agrees is None else reading.agrees
+    if agrees and probability >= SUPPORTED_FROM:
+        return "supported", quotation
+    if not agrees and probability >= CONTRADICTED_FROM and _kind_of(answer) == _kind_of(reading.answer):
+        return "contradicted", quotation
+    return "not verified", None
+
+
+def quote(question: str, passages: Sequence[Passage], reading: BlindReading) -> Quotation | None:
+    """Quote the sentence that states a reading's answer and shares the most words with the question. A verdict has no
+    words of its own; None if the words of any other answer are in no passage."""
+    words = reading.words or reading.answer or ""
+    asked = _stems(question)
+    best: tuple[int, Quotation] | None = None
+    for passage in passages:
+        for start, end in _places(words, passage):
+            text = passage.text[start:end]
+            shared = len(asked & _stems(text))
+            if best is None or shared > best[0]:
+                best = shared, Quotation(passage.id, start, end, text, reading.answer or "")
+    return best and best[1]
+
+
+def _places(words: str, passage: Passage) -> Iterator[tuple[int, int]]:
+    """Yield the sentences that contain some words; all for a verdict or a title."""
+    sentences = [_trimmed(passage.text, *span) for span in sentence_spans(passage.text)]
+    if normalise(words) in _VERDICTS or find_folded(words, passage.title):
+        yield from (span for span in sentences if span[0] < span[1])
+    for start, end in occurrences(words, passage.text):
+        first = max((span[0] for span in sentences if span[0] <= start), default=start)
+        last = min((span[1] for span in sentences if span[1] >= end), default=end)
+        yield max(first, start - _MAX_QUOTED), min(last, end + _MAX_QUOTED)
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    piece = text[start:end]
+    return start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
+
+
+def _kind_of(answer: str) -> str:
+    """The kind of value that an answer is: only equal kinds can contradict each other."""
+    from polyhop.lm.pocket.reading.text import parse_date, parse_number  # late: most answers need no reading
+
+    if normalise(answer) in _VERDICTS:
+        return "verdict"
+    return "date" if parse_date(answer) else "number" if parse_number(answer) is not None else "words"
+
+
+def _stems(text: str) -> set[str]:
+    from polyhop.lm.pocket.reading.text import content_stems
+
+    return set(content_stems(text))
