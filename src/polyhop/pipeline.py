@@ -60,6 +60,7 @@ class Pipeline:
         max_calls, max_tokens, max_seconds, max_cost: limits per question.
         prices: ``Prices`` per million tokens, in the currency of ``max_cost``.
         abstain_below: withhold (``abstained``) answers of lower or unknown confidence, 0 to 1.
+        allow_unanswerable: tell the models that a question may have no answer (``abstained``).
         seed: the random seed of models that accept one.
         lm_options: options of models behind a server or from a checkpoint, as ``lm.openai.OpenAICompatible`` takes
             them; its ``extra_body`` is sent with every request.
@@ -92,6 +93,7 @@ class Pipeline:
         max_cost: float | None = None,
         prices: PriceSource | None = None,
         abstain_below: float | None = None,
+        allow_unanswerable: bool = False,
         seed: int | None = None,
         **settings: Any,
     ) -> None:

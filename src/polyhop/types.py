@@ -110,6 +110,12 @@ class Question:
     def __hash__(self) -> int:
         return hash(self.id)
 
+    @property
+    def answerable(self) -> bool | None:
+        """The ``answerable`` of its metadata, else True if it has gold answers; None if neither tells."""
+        stated = self.metadata.get("answerable")
+        return stated if isinstance(stated, bool) else bool(self.answers) or None
+
 
 @dataclass(frozen=True, slots=True)
 class Span:

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
+from polyhop.data.contexts import questions_with_contexts
 from polyhop.data.questions import FORMATS, open_questions, read_questions
 from polyhop.errors import DataError, UnknownName
 from polyhop.evaluation.tuning.readers import steps_of
@@ -174,6 +175,13 @@ GRAPHRAG_BENCH = {
     "evidence": ["Her brother led her to the altar."],
     "evidence_relations": "The brother leads the bride.",
 }
+SQUAD = {
+    "id": "56be",
+    "title": "Emma (novel)",
+    "context": "Emma is a novel by Jane Austen.",
+    "question": "Who wrote Emma?",
+    "answers": {"text": ["Jane Austen", "Austen", "Austen"], "answer_start": [19, 24, 24]},
+}
 FLASHRAG = {"id": "dev_0", "question": "Who wrote Emma?", "golden_answers": ["Jane Austen"], "metadata": {"type": "x"}}
 
 ROWS: Mapping[str, Mapping[str, Any]] = {
@@ -181,6 +189,7 @@ ROWS: Mapping[str, Mapping[str, Any]] = {
     "2wiki": TWO_WIKI,
     "musique": MUSIQUE,
     "strategyqa": STRATEGYQA,
+    "squad": SQUAD,
     "fever": FEVER,
     "zsre": ZSRE,
     "trex": TREX,
@@ -313,6 +322,35 @@ def test_musique_full_has_each_question_twice(tmp_path: Path) -> None:
         text=answerable.text,
         metadata={"type": "2hop", "answerable": False, "pair": "2hop__1_2"},
     )
+
+
+def test_squad_in_both_forms(tmp_path: Path) -> None:
+    twin = {**SQUAD, "id": "57", "question": "Who filmed Emma?", "answers": {"text": [], "answer_start": []}}
+    by_row = read_questions(lines(tmp_path / "rows.jsonl", SQUAD, twin))
+    assert [(question.answers, question.answerable, question.gold_titles) for question in by_row] == [
+        (("Jane Austen", "Austen"), True, ("Emma (novel)",)),
+        ((), False, ()),
+    ]
+    answers = [{"text": text, "answer_start": 19} for text in ("Jane Austen", "Austen", "Austen")]
+    asked = [
+        {"id": "56be", "question": "Who wrote Emma?", "answers": answers, "is_impossible": False},
+        {"id": "57", "question": "Who filmed Emma?", "answers": answers[:0], "is_impossible": True},
+    ]
+    paragraph = {"context": SQUAD["context"], "qas": asked}
+    file = lines(
+        tmp_path / "dev.json", {"version": "v2.0", "data": [{"title": "Emma (novel)", "paragraphs": [paragraph]}]}
+    )
+    official = open_questions(file)
+    assert (official.format.name, list(official)) == ("squad", by_row)
+    for source in (official, open_questions(tmp_path / "rows.jsonl")):
+        (first, _) = questions_with_contexts(source)
+        assert [passage.text for passage in first.contexts] == ["Emma is a novel by Jane Austen."]
+        assert first.gold_ids == (first.contexts[0].id,)
+    del asked[1]["question"]
+    with pytest.raises(DataError, match="record 2: missing field 'question'"):
+        read_questions(lines(file, {"data": [{"title": "Emma", "paragraphs": [paragraph]}]}))
+    with pytest.raises(DataError, match="record 1: 'qas' is a string"):
+        read_questions(lines(file, {"data": [{"title": "Emma", "paragraphs": [{"qas": "none"}]}]}))
 
 
 def test_strategyqa(tmp_path: Path) -> None:

@@ -165,6 +165,38 @@ def test_musique_full_scores_pairs(answer: str, twin: str, group: float) -> None
     assert first["answer_f1"] == pytest.approx(2 / 3 if answer else 0)
 
 
+def test_musique_full_is_as_the_official_script_has_it() -> None:
+    """All values but that of ``answerability``, which is ours, are those of evaluate_v1.0.py."""
+    said = [
+        ("Roma", "ab", ""), ("in Rome", "bx", "Milan"), ("", "", ""), ("the Rome", "a", "unanswerable"),
+        ("Paris", "abx", ""), ("Rome", "ab", "Rome"),
+    ]  # fmt: skip
+    full = []
+    for i, (text, cited, twin) in enumerate(said):
+        full.append(musique(f"{i}~", twin, answerable=False, pair=str(i)))  # the twin may come first
+        full.append(musique(str(i), text, cited, pair=str(i)))
+    rows = scores_of("musique", *full)
+    mean = {name: [row[name] for row in rows if name in row] for name in set().union(*rows)}
+    assert {name: (round(sum(values) / len(values), 3), len(values)) for name, values in mean.items()} == {
+        "answer_f1": (0.611, 6),
+        "answer_em": (0.5, 6),
+        "support_f1": (0.661, 6),
+        "group_answer_sufficiency_f1": (0.333, 6),
+        "group_support_sufficiency_f1": (0.411, 6),
+        "answerability": (0.75, 12),
+    }
+
+
+def test_a_question_that_says_nothing_of_answers_is_not_judged() -> None:
+    unknown = Prediction(Question("1", "?"), "Rome")
+    assert scores_of("musique", musique("2", "", answerable=False), unknown) == [{"answerability": 1.0}, {}]
+
+
+def test_squad_wants_no_answer_to_an_unanswerable_question() -> None:
+    rows = scores_of("squad", musique("1", "", answerable=False), musique("2", "Rome", answerable=False))
+    assert rows == [{"em": 1, "f1": 1}, {"em": 0, "f1": 0}]
+
+
 def test_a_question_without_its_twin_has_no_group_score() -> None:
     first, second = scores_of("musique", musique("1", "Rome"), musique("2~", "", answerable=False, pair="2"))
     assert "answerability" in first

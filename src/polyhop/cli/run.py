@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from polyhop.evaluation.report import Report
     from polyhop.evaluation.runs import MethodReports
     from polyhop.lm.batches import ImportCounts, RequestFile
+    from polyhop.types import Question
 
 WAITS = 3
 """Exit code of a run that waits for results."""
@@ -119,6 +120,8 @@ def run(
     }
     columns = opt.fields_of(fields)
     questions = read(dataset, form, skip_bad=skip_bad, fields=columns, contexts=of_contexts)
+    if not options.allow_unanswerable:
+        _say_unanswerable(questions[:limit])
     if of_contexts:
         opened = corpus_of_contexts(questions)
         opened.language = language
@@ -147,6 +150,16 @@ def run(
         finish_repeated(repeated, out, as_json)
     else:
         finish(report, out, as_json, prices=options.prices)
+
+
+def _say_unanswerable(questions: Sequence[Question]) -> None:
+    """Say how many questions have no gold answer, unless no question says anything of answers."""
+    lacking = sum(question.answerable is not True for question in questions)
+    if lacking and any(question.answerable is not None for question in questions):
+        say(
+            f"{lacking:,} of {counted(len(questions), 'questions')} have no gold answer, and EM and F1 leave them out: "
+            "--allow-unanswerable lets the method say that there is none, and scores it"
+        )
 
 
 def _offer_contexts(names: Sequence[str], options: PipelineOptions, open_dataset: Callable[[], Dataset]) -> None:

@@ -20,7 +20,7 @@ from polyhop.data.questions import Dataset
 from polyhop.errors import DataError
 from polyhop.types import Passage, Question
 
-_EXPECTED = "the 'context' of HotpotQA and 2Wiki or the 'paragraphs' of MuSiQue"
+_EXPECTED = "the 'context' of HotpotQA, 2Wiki and SQuAD or the 'paragraphs' of MuSiQue"
 PARAGRAPHS = ("paragraphs", "contexts")
 DOCUMENTS = ("gold_docs", "evidence_docs", "negative_docs")
 
@@ -81,7 +81,9 @@ def contexts_of(row: Mapping[str, Any]) -> list[Context]:
         return _documents(row)
     row = row if row.keys() & {"context", *PARAGRAPHS} else mapping_of(row, "metadata")  # FlashRAG's place for them
     name = first_of(row, PARAGRAPHS)
-    found = _paragraphs(row, name) if name else _pairs(row.get("context"))
+    if isinstance(text := row.get("context"), str) and "title" in row:  # SQuAD's paragraph
+        return [Context(0, text_of(row, "title"), (text,), in_sentences=False)]
+    found = _paragraphs(row, name) if name else _pairs(text)
     return [context for context in found if context.text]
 
 

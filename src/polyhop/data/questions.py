@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -19,16 +20,18 @@ from polyhop.data.musique import MUSIQUE
 from polyhop.data.plain import CSV, FLASHRAG, MAPPED, PLAIN
 from polyhop.data.rag import BROWSECOMP_PLUS, FRAMES, GRAPHRAG_BENCH, HIPPORAG, MULTIHOP_RAG
 from polyhop.data.sources import Row, Source, is_hub_name, open_hub, open_source
+from polyhop.data.squad import SQUAD, is_squad, open_squad
 from polyhop.data.strategyqa import STRATEGYQA
 from polyhop.errors import DataError, SettingError, UnknownName
 from polyhop.types import Question
 
-_BY_FIELDS = (BEIR, ELI5, KILT, ZSRE, TREX, FEVER, HIPPORAG, MUSIQUE, STRATEGYQA, TWO_WIKI, MOREHOPQA, HOTPOTQA)
+_BY_FIELDS = (BEIR, ELI5, KILT, ZSRE, TREX, FEVER, HIPPORAG, MUSIQUE, STRATEGYQA, SQUAD, TWO_WIKI, MOREHOPQA, HOTPOTQA)
 _LATER = (MULTIHOP_RAG, FRAMES, BROWSECOMP_PLUS, GRAPHRAG_BENCH, FLASHRAG)
 _IN_ORDER = (*_BY_FIELDS, *_LATER, DPR, BAMBOOGLE, CSV, PLAIN)
 FORMATS = {format.name: format for format in _IN_ORDER}
 """Formats by name, in the order in which they are tried: the first that recognises a row wins."""
 
+_NO_ANSWER = {"answerable": False}
 _MAX_ROWS_TRIED = 20  # to recognise the format, if the first rows are malformed
 
 
@@ -152,6 +155,14 @@ def read_questions(
     return list(islice(dataset, limit))
 
 
+def with_answerability(questions: Iterable[Question]) -> list[Question]:
+    """Mark the questions without gold answers as unanswerable, unless they say that they are not."""
+    return [
+        question if question.answerable is not None else replace(question, metadata={**question.metadata, **_NO_ANSWER})
+        for question in questions
+    ]
+
+
 def _source(path: Path, fields: Mapping[str, str]) -> Source:
     if is_hub_name(path):
         return open_hub(str(path)).renamed(fields)
@@ -161,7 +172,8 @@ def _source(path: Path, fields: Mapping[str, str]) -> Source:
         raise DataError(
             "a folder, but not a BEIR dataset (queries.jsonl, qrels/): name the file of the questions", path
         )
-    return open_source(path, fields.values()).renamed(fields)
+    opened = open_squad(path) if is_squad(path) else open_source(path, fields.values())
+    return opened.renamed(fields)
 
 
 def _detect(source: Source, skip_bad: bool) -> tuple[Format, str]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypedDict, cast
 
 from polyhop.common.text import estimate_tokens
 from polyhop.engine.headroom import Headroom, headroom_of
-from polyhop.engine.models import Models
+from polyhop.engine.models import Models, count_tokens
 from polyhop.engine.roles import RoleOptions, body_of, options_of
 from polyhop.errors import CapabilityError, CutReply, UsageError, nearest
 from polyhop.lm.base import Completion, LanguageModel, Message, Request, ScoreRequest, TokenScores, seed_of
@@ -17,6 +17,7 @@ from polyhop.prompts.book import PromptBook
 from polyhop.prompts.parsing import Malformed
 from polyhop.prompts.prompt import Prompt, Rendering, RenderingChoice, warn_of_fewer
 from polyhop.prompts.tasks import SCORED, Output
+from polyhop.prompts.tasks.base import MAY_DECLINE
 from polyhop.redaction import redacted
 from polyhop.trace import Ask
 from polyhop.trace.recorder import OpenStep
@@ -269,6 +270,7 @@ class Caller:
     ``max_tokens_per_call`` replaces the token cap of every call, which its prompt file or its method sets otherwise.
     ``reasoning_tokens`` are added to the cap for thoughts; None adds ``HEADROOM`` for models that are found to think.
     ``rendering``: ``auto`` asks each model in the form that it prefers. ``kind`` is told to tasks with that field.
+    ``allow_unanswerable`` switches on the part of a prompt that lets its reply decline to answer (``MAY_DECLINE``).
     """
 
     models: Models
@@ -278,6 +280,7 @@ class Caller:
     reasoning_tokens: int | None = None
     role_options: RoleOptions = field(default_factory=dict)
     kind: Kind = "qa"
+    allow_unanswerable: bool = False
 
     def model_of(self, task: str) -> LanguageModel:
         """Return the language model for a task, by the role of its prompt."""
@@ -302,6 +305,7 @@ class Caller:
         prompt = self.prompts[task]
         fields = {"kind": self.kind, **fields} if "kind" in prompt.task.fields else fields
         check_fields(task, fields, prompt.task.fields)
+        fields = {**fields, MAY_DECLINE: True} if self.allow_unanswerable and prompt.may_decline else fields
         settings = prompt.options(fields)
         own = options_of(self.role_options, task, (options or {}).get("role", settings["role"]))
         settings["temperature"] = own.get("temperature", settings["temperature"])
@@ -361,18 +365,6 @@ def check_fields(task: str, fields: Fields, known: Sequence[str]) -> None:
         f"{task} is asked with the fields {', '.join(known)}; {', '.join(wrong)} "
         f"{'is' if len(wrong) == 1 else 'are'} missing or unknown" + (f" ({hint}?)" if hint else "")
     )
-
-
-def count_tokens(model: LanguageModel, text: str) -> int:
-    """Count the tokens of a text with the model's own tokenizer; without one, 4 characters are a token."""
-    count = getattr(model, "count_tokens", None)
-    return int(count(text)) if count else estimate_tokens(text)
-
-
-def truncate(model: LanguageModel, text: str, tokens: int) -> str:
-    """Cut a text at the end to at most ``tokens`` tokens of the model's own tokenizer; without one, of 4 characters."""
-    cut = getattr(model, "truncate", None)
-    return str(cut(text, tokens)) if cut else text[: 4 * max(0, tokens)]
 
 
 @lru_cache(maxsize=256)

@@ -1,4 +1,4 @@
-"""The language models of a run, by task or role."""
+"""The language models of a run, by task or role, and the lengths of texts by their tokenizers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from polyhop.common.text import estimate_tokens
 from polyhop.errors import UsageError
 from polyhop.lm.base import LanguageModel
 from polyhop.lm.memory import Memory, memory_of
@@ -57,3 +58,15 @@ class Models:
     def default(self) -> LanguageModel:
         """The default model, which counts tokens; the first model if every role has its own."""
         return self.by_name.get("default") or next(iter(self.by_name.values()))
+
+
+def count_tokens(model: LanguageModel, text: str) -> int:
+    """Count the tokens of a text with the model's own tokenizer; without one, 4 characters are a token."""
+    count = getattr(model, "count_tokens", None)
+    return int(count(text)) if count else estimate_tokens(text)
+
+
+def truncate(model: LanguageModel, text: str, tokens: int) -> str:
+    """Cut a text at the end to at most ``tokens`` tokens of the model's own tokenizer; without one, of 4 characters."""
+    cut = getattr(model, "truncate", None)
+    return str(cut(text, tokens)) if cut else text[: 4 * max(0, tokens)]

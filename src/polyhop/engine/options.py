@@ -265,6 +265,14 @@ class PipelineOptions:
             tighten=max,
         ),
     )
+    allow_unanswerable: bool = _field(
+        False,
+        Option(
+            "Let methods say that a question has no answer, and score questions without gold answers by it.",
+            Group.LIMITS,
+            bool,
+        ),
+    )
     seed: int | None = _field(
         None,
         Option(

@@ -74,6 +74,7 @@ def open_parts(
         max_tokens_per_call=options.max_tokens_per_call,
         reasoning_tokens=options.reasoning_tokens,
         role_options=_role_options(options.role_options, models, prompts),
+        allow_unanswerable=options.allow_unanswerable,
         seed=options.seed,
         analysis=getattr(index or (opened and opened.source), "analysis", ENGLISH),
     )

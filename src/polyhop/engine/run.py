@@ -19,8 +19,9 @@ from polyhop.answer import UNREAD
 from polyhop.common.aio import gather
 from polyhop.common.turns import timed
 from polyhop.engine.budget import Meter, until_spent
-from polyhop.engine.call import Attempt, Call, Options, count_tokens, freeze, truncate
+from polyhop.engine.call import Attempt, Call, Options, freeze
 from polyhop.engine.equipment import Equipment
+from polyhop.engine.models import count_tokens, truncate
 from polyhop.engine.refusals import Refusals
 from polyhop.engine.speculation import SpeculativeRun, Speculator, Start
 from polyhop.engine.tool_call import Calls, Conversations
@@ -39,7 +40,10 @@ Sent = tuple[Call, Request, Completion]
 
 
 class Run:
-    """A question in progress. A method calls these functions and nothing else."""
+    """A question in progress: a method calls these functions and nothing else.
+
+    ``seed`` is the run's, or None. If ``allow_unanswerable`` is set, a method may say that the question has no answer.
+    """
 
     def __init__(
         self,
@@ -53,6 +57,7 @@ class Run:
         listen: Callable[[Step], object] | None = None,
     ) -> None:
         self.kind, self.given = kind, given
+        self.seed, self.allow_unanswerable = engine.seed, engine.allow_unanswerable
         self.recorder = Recorder(question, method, silent=explores_for is not None, listen=listen)
         self.wasted = 0
         self.final: Output | None = None
@@ -64,11 +69,6 @@ class Run:
         self._samples: Counter[Hashable] = Counter()
         self._greedy: dict[Hashable, tuple[asyncio.Lock, list[Any]]] = {}
         self._meter = Meter(engine.budget, self.recorder.clock)
-
-    @property
-    def seed(self) -> int | None:
-        """The seed of the run, the same for all its questions; None if none was given."""
-        return self._engine.seed
 
     @cached_property
     def random(self) -> Random:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
 
-from polyhop.engine.call import Call, count_tokens
+from polyhop.engine.call import Call
+from polyhop.engine.models import count_tokens
 from polyhop.errors import ToolsRefused
 from polyhop.lm.base import Completion, Message, Request
 from polyhop.lm.tool_text import in_text, kept_calls, with_calls

@@ -112,7 +112,10 @@ def evaluate_repeated(
     """
     if repeat < 2:
         raise SettingError(f"repeat={repeat}: must be 2 or more")
-    inputs = RunInputs.read(dataset, corpus, limit=limit, skip_bad=skip_bad, title=title, metrics=metrics)
+    declining = options.get("allow_unanswerable", False)
+    inputs = RunInputs.read(
+        dataset, corpus, limit=limit, skip_bad=skip_bad, title=title, metrics=metrics, allow_unanswerable=declining
+    )
     shared = {
         "corpus": open_index(inputs.corpus, skip_bad),
         "method": method,

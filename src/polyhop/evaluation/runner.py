@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from polyhop.answer import Answer
 from polyhop.common.aio import LoopThread, is_waiting
 from polyhop.data.contexts import corpus_of_contexts, is_contexts, questions_with_contexts
-from polyhop.data.questions import open_questions, read_questions
+from polyhop.data.questions import open_questions, read_questions, with_answerability
 from polyhop.engine.engine import Engine
 from polyhop.engine.options import LM, Source
 from polyhop.errors import CorpusTooLarge, CutReply, PolyhopError, ServiceError, SettingError, UsageError
@@ -83,6 +83,8 @@ def evaluate(
     questions, corpus = read_inputs(dataset, corpus, skip_bad=skip_bad)
     if strange := next((type(q).__name__ for q in questions if not isinstance(q, Question)), None):
         raise UsageError(f"the questions of a dataset are polyhop.Question objects, not a list with a {strange}")
+    if options.get("allow_unanswerable"):
+        questions = with_answerability(questions)
     profiles = choose_profiles(questions, metrics)
     questions = questions[:limit]
     name = title or (Path(dataset).name if isinstance(dataset, (str, Path)) else "questions")
@@ -235,6 +237,7 @@ def run_settings(pipeline: Pipeline, dataset: str) -> dict[str, Any]:
         **call_settings(pipeline.engine),
         "seed": pipeline.engine.seed,
         "abstain_below": pipeline.abstain_below,
+        "allow_unanswerable": pipeline.engine.allow_unanswerable or None,
         "budget": pipeline.engine.budget.to_dict(),
         "prompts": pipeline.engine.prompts.hashes(),
         "dataset": dataset,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from polyhop.data.corpora import Corpus, open_corpus
+from polyhop.data.questions import with_answerability
 from polyhop.engine.options import LM, Source
 from polyhop.errors import DataError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.report import Report
@@ -98,9 +99,11 @@ class RunInputs:
         skip_bad: bool = False,
         title: str | None = None,
         metrics: Metrics = None,
+        allow_unanswerable: bool = False,
     ) -> RunInputs:
         """Read the questions once; the profiles are chosen by all of them, whatever the limit."""
         questions, corpus = read_inputs(dataset, corpus, skip_bad=skip_bad)
+        questions = with_answerability(questions) if allow_unanswerable else questions
         name = title or (Path(dataset).name if isinstance(dataset, (str, Path)) else None)
         return cls(questions[:limit], corpus, choose_profiles(questions, metrics), name)
 
@@ -255,7 +258,10 @@ def evaluate_methods(
         UnknownName: no method has a setting of that name.
         UsageError: none of the methods could run.
     """
-    inputs = RunInputs.read(dataset, corpus, limit=limit, skip_bad=skip_bad, title=title, metrics=metrics)
+    declining = options.get("allow_unanswerable", False)
+    inputs = RunInputs.read(
+        dataset, corpus, limit=limit, skip_bad=skip_bad, title=title, metrics=metrics, allow_unanswerable=declining
+    )
     index = open_index(inputs.corpus, skip_bad)
     own, common = _divided(names, options)
     if setup is not None:

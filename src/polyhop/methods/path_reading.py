@@ -46,8 +46,10 @@ async def ask_reader(
     readings = [read[path] for path in paths if path in read]
     statistics = {**ranking.statistics, "paths read": len(paths), "paths answered": len(readings)}
     if not readings:
-        return replace(ranking, statistics=statistics)
+        return replace(ranking, abstained=run.allow_unanswerable, statistics=statistics)
     best = max(readings, key=worth(readings, scores, weight, combine))
+    if run.allow_unanswerable and best.confidence <= run.reader_threshold:
+        return replace(ranking, abstained=True, statistics=statistics)
     return replace(
         ranking,
         text=best.answer,

@@ -6,7 +6,8 @@ Language Models", 2022. No public code.
 Followed: sampled reasoning paths, an unweighted majority over their answers (§2). Settled here: answers are compared
 after normalisation; of answers with as many votes the likelier one wins, by the mean probability of its words in the
 replies that give it, where every one of them tells it, else the one seen first; a reply without an answer has no vote,
-nor has a non-answer ("unknown") where any reply has an answer, nor one that could not be read where any could be.
+nor has a non-answer ("unknown") where any reply has an answer, unless its prompt allowed it, nor one that could not be
+read where any could be.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ class Answering(Protocol):
 
     @property
     def parsed(self) -> bool: ...
+
+    @property
+    def may_decline(self) -> bool: ...
 
     def probability(self, answer: str) -> float | None: ...
 
@@ -62,7 +66,8 @@ def majority(replies: Sequence[A]) -> Vote[A]:
     """Take the vote over ``replies``."""
     by_answer: dict[str, list[A]] = {}
     for reply in answering(replies):
-        by_answer.setdefault(normalise(reply.answer), []).append(reply)
+        said = "" if reply.declines(reply.answer) else normalise(reply.answer)
+        by_answer.setdefault(said, []).append(reply)
     most = max(map(len, by_answer.values()), default=0)
     tied = [group for group in by_answer.values() if len(group) == most]
     likely = [_likelihood(group) for group in tied]
@@ -73,9 +78,10 @@ def majority(replies: Sequence[A]) -> Vote[A]:
 
 def answering(replies: Sequence[A]) -> list[A]:
     """Return the replies that give an answer; those that could be read before all others, and then answers before
-    non-answers."""
+    non-answers, unless the prompts allowed these."""
     read = [reply for reply in replies if reply.answer and reply.parsed]
-    return [reply for reply in read if not reply.declines(reply.answer)] or read or [r for r in replies if r.answer]
+    firm = [reply for reply in read if reply.may_decline or not reply.declines(reply.answer)]
+    return firm or read or [reply for reply in replies if reply.answer]
 
 
 def _likelihood(replies: Sequence[Answering]) -> float | None:

@@ -79,11 +79,11 @@ def musique(predictions: Sequence[Prediction]) -> list[Scores]:
     If some are unanswerable (the full set), also score answerability, and the groups: the score of an answerable
     question, or 0 unless both it and its twin were judged correctly. A pair's score belongs to its answerable question.
     """
-    full = not all(map(_has_answer, predictions))
+    full = any(prediction.question.answerable is False for prediction in predictions)
     rows = [_musique(prediction, full=full) for prediction in predictions]
-    for pair in _pairs(predictions):
-        judged = all(rows[i].get("answerability") == 1.0 for i in pair)
-        row = next(rows[i] for i in pair if _has_answer(predictions[i]))
+    for first, twin in _pairs(predictions):
+        row = rows[first]
+        judged = row.get("answerability") == rows[twin].get("answerability") == 1.0
         for name, part in zip(GROUPED, ("answer_f1", "support_f1"), strict=True):
             if part in row:
                 row[name] = row[part] if judged else 0.0
@@ -95,13 +95,13 @@ def _musique(prediction: Prediction, *, full: bool) -> Scores:
         return {}
     scores: Scores = {}
     question, golds = prediction.question, prediction.question.answers
-    if _has_answer(prediction):
+    if question.answerable is not False:
         if golds:
             scores |= {"answer_em": exact_match(prediction.text, golds), "answer_f1": squad_f1(prediction.text, golds)}
         if question.gold_ids or question.gold_titles:
             scores["support_f1"] = _support(prediction).f1
-    if full:
-        scores["answerability"] = float(answerable(prediction.text) == _has_answer(prediction))
+    if full and question.answerable is not None:
+        scores["answerability"] = float(answerable(prediction.text) == question.answerable)
     return scores
 
 
@@ -111,14 +111,24 @@ def _support(prediction: Prediction) -> SetScores:
     return set_scores(cited, ids or prediction.question.gold_titles)
 
 
-def _has_answer(prediction: Prediction) -> bool:
-    return prediction.question.metadata.get("answerable") is not False
+def squad(predictions: Sequence[Prediction]) -> list[Scores]:
+    """Score the answer; of an unanswerable question the gold answer is the empty one, as in SQuAD 2.0."""
+    return [_squad(prediction) for prediction in predictions]
+
+
+def _squad(prediction: Prediction) -> Scores:
+    golds = ("",) if prediction.question.answerable is False else prediction.question.answers
+    if not (prediction.answers and golds):
+        return {}
+    return {"em": exact_match(prediction.text, golds), "f1": squad_f1(prediction.text, golds)}
 
 
 def _pairs(predictions: Sequence[Prediction]) -> list[list[int]]:
-    """Return the positions of prediction answerable question with its unanswerable twin."""
+    """Return the positions of each answerable question and its unanswerable twin, in this order."""
     groups: defaultdict[str, list[int]] = defaultdict(list)
+    lacks = [prediction.question.answerable is False for prediction in predictions]
     for i, prediction in enumerate(predictions):
         if (pair := prediction.question.metadata.get("pair")) is not None:
             groups[str(pair)].append(i)
-    return [group for group in groups.values() if sorted(_has_answer(predictions[i]) for i in group) == [False, True]]
+    ordered = (sorted(group, key=lacks.__getitem__) for group in groups.values())
+    return [group for group in ordered if [lacks[i] for i in group] == [False, True]]

@@ -23,7 +23,6 @@ from polyhop.metrics.answers import (
     f1,
     label_accuracy,
     rouge_l,
-    squad_f1,
 )
 from polyhop.metrics.predictions import Prediction
 from polyhop.metrics.rankings import (
@@ -202,8 +201,8 @@ PROFILES: dict[str, Profile] = {
             "squad",
             ("em", "f1"),
             "SQuAD 2.0's evaluation (Rajpurkar et al., 2018)",
-            "no guard for yes and no; F1 of two texts without a token is 1",
-            _answers(em=exact_match, f1=squad_f1),
+            "no guard for yes and no; F1 of two texts without a token is 1; an unanswerable question has an empty gold",
+            official.squad,
         ),
         Profile(
             "cover-em",
@@ -364,7 +363,10 @@ def choose_profiles(questions: Sequence[Question], metrics: Metrics = None) -> P
     if metrics is not None:
         return ProfileChoice(profiles_named(metrics), "asked for")
     name, why = _benchmark(questions)
-    return ProfileChoice((DEFAULT, name) if name else (DEFAULT,), why)
+    names = [DEFAULT, name] if name else [DEFAULT]
+    if "musique" not in names and any(question.answerable is False for question in questions):
+        names.append("musique")
+    return ProfileChoice(tuple(names), why)
 
 
 def _benchmark(questions: Sequence[Question]) -> tuple[str | None, str]:

@@ -25,6 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 from polyhop.errors import PromptError, nearest
 from polyhop.prompts.kinds import as_parts
 from polyhop.prompts.tasks import Output, Task
+from polyhop.prompts.tasks.base import MAY_DECLINE
 from polyhop.types import NonNegative, Passage, Positive
 
 _HEAD = re.compile(r"\A\+\+\+\n(.*?)^\+\+\+\n", re.DOTALL | re.MULTILINE)
@@ -205,7 +206,7 @@ def check_variables(task: Task[Any], templates: Sequence[Template], source: str)
     try:
         for template in templates:
             used |= template.shown | template.tested
-        check_names(used, task.fields, "variable")
+        check_names(used - {MAY_DECLINE}, task.fields, "variable")
     except ValueError as error:
         raise PromptError(f"{source}: {error}") from None
     for template in templates[:-1]:

@@ -25,6 +25,7 @@ from polyhop.prompts.loading import Demonstration, PromptSettings, Template, Tes
 from polyhop.prompts.parsing import Malformed, reply_parts
 from polyhop.prompts.show import show
 from polyhop.prompts.tasks import Output, Task
+from polyhop.prompts.tasks.base import MAY_DECLINE
 
 logger = logging.getLogger("polyhop.prompts")
 
@@ -80,13 +81,18 @@ class Prompt:
     def render(self, fields: Mapping[str, Any], *, rendering: Rendering = "text", shots: int = 3) -> list[Turn]:
         """Render the chat messages of a call: instruction and ``shots`` demonstrations (a stable head, which servers
         can cache), then the call's own input. The kind of the question is qa if ``fields`` do not tell it."""
-        fields = {"kind": "qa", **fields}
+        fields = {"kind": "qa", MAY_DECLINE: False, **fields}
         rendering = self.form_of(rendering)
         switches = {name: fields[name] for name in self.switches}
         key = (rendering, shots, *map(str, switches.values()), *self._conditions(fields))
         if (opening := self._openings.get(key)) is None:
             opening = self._openings[key] = self._opening(fields, switches, rendering, shots)
         return [*map(dict, opening), {"role": "user", "content": self.shown_input(fields)}]
+
+    @property
+    def may_decline(self) -> bool:
+        """True if the prompt has a part that lets the reply say that there is no answer."""
+        return MAY_DECLINE in self.switches
 
     def options(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings of a call: those of the file, with room for a paragraph if the answer is one."""

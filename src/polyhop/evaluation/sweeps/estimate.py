@@ -90,7 +90,7 @@ def estimate(
         UsageError: a point cannot run, as in ``sweep``.
         PolyhopError: a question fails at a point; its location in the file is named.
     """
-    every = plan.read_questions() if questions is None else list(questions)
+    every = plan.questions(questions)
     plan = plan.with_contexts(every)
     profiles = choose_profiles(every, plan.metrics)
     every = every[: plan.limit]

@@ -27,7 +27,7 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from polyhop.data import DEMO
 from polyhop.data.contexts import corpus_of_contexts, is_contexts, questions_with_contexts
-from polyhop.data.questions import open_questions, read_questions
+from polyhop.data.questions import open_questions, read_questions, with_answerability
 from polyhop.engine.options import OPTIONS, Option, PriceSource
 from polyhop.errors import DataError, PolyhopError, SettingError, UnknownName
 from polyhop.evaluation.runner import CONCURRENCY
@@ -134,6 +134,12 @@ class Plan:
     def title(self) -> str:
         """Return the dataset's name."""
         return Path(self.dataset).name if isinstance(self.dataset, (str, Path)) else "questions"
+
+    def questions(self, given: Sequence[Question] | None) -> list[Question]:
+        """Return all questions, read unless ``given``; unanswerable ones are marked if a point allows them."""
+        found = self.read_questions() if given is None else list(given)
+        allowed = any(point.options.get("allow_unanswerable") for point in self.points)
+        return with_answerability(found) if allowed else found
 
     def read_questions(self) -> list[Question]:
         """Read all questions of the dataset."""

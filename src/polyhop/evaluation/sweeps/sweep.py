@@ -97,7 +97,7 @@ def sweep(
         LMError: a model cannot be reached.
     """
     plan = plan if isinstance(plan, Plan) else read_plan(plan)
-    asked = plan.read_questions() if questions is None else list(questions)
+    asked = plan.questions(questions)
     plan = plan.with_contexts(asked)
     profiles = choose_profiles(asked, plan.metrics)
     asked = asked[: plan.limit]

@@ -22,6 +22,9 @@ Fields: TypeAlias = Mapping[str, Any]
 Confidence: TypeAlias = Annotated[float | None, BeforeValidator(read_confidence)]
 """A stated confidence, from 0 to 1, read as models write it."""
 
+MAY_DECLINE = "may_decline"
+"""The switch of every prompt, in no task's fields, for the part that lets a reply say that there is no answer."""
+
 OutputT = TypeVar("OutputT", bound="Output")
 
 
@@ -42,6 +45,7 @@ class Output(BaseModel):
     _completion: Completion | None = PrivateAttr(default=None)
     _question: str = PrivateAttr(default="")
     _parsed: bool = PrivateAttr(default=True)
+    _may_decline: bool = PrivateAttr(default=False)
 
     @model_validator(mode="before")
     @classmethod
@@ -73,6 +77,11 @@ class Output(BaseModel):
         return is_non_answer(answer, self._question)
 
     @property
+    def may_decline(self) -> bool:
+        """True if the prompt let the reply say that the question has no answer."""
+        return self._may_decline
+
+    @property
     def completion(self) -> Completion:
         """The model's reply that this output was read from."""
         if self._completion is None:
@@ -88,6 +97,7 @@ class Output(BaseModel):
         output = self if form == self.own_answer else self.model_copy(update={self.ANSWER: form})
         output._completion = completion
         output._question = question
+        output._may_decline = bool(fields.get(MAY_DECLINE))
         return output
 
     @property
