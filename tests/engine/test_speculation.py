@@ -14,7 +14,7 @@ from tests.kit.random_world import BOOK, World
 from tests.kit.tries import tries
 from tests.kit.virtual_clock import run_virtually
 
-WORLDS = 1000
+WORLDS = 400
 
 
 async def answer(world: World, **settings: Any) -> tuple[Answer, float]:

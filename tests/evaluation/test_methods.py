@@ -119,7 +119,7 @@ def test_demo_is_a_name_unless_something_is_called_so(tmp_path: Path, monkeypatc
 
 @pytest.mark.slow
 def test_the_typical_calls_of_methods_are_those_of_the_demo() -> None:
-    reports = evaluate_methods(parse_methods("all"), "demo", "demo", limit=12).reports
+    reports = evaluate_methods(parse_methods("all"), "demo", "demo", limit=6).reports
     for name, report in reports.items():
         measured, declared = report.usage.calls / len(report.rows), methods()[name].calls
         assert declared is not None, name

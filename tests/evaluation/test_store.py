@@ -59,7 +59,7 @@ def whole_run(out: Path, log: Path, method: str = "cor") -> None:
     run(method, ScriptedLM(script_into(log)), out)
 
 
-@pytest.mark.parametrize(("method", "most"), [("cor", 30), ("resp", 2), ("ge", 2), ("searchain", 2)])
+@pytest.mark.parametrize(("method", "most"), [("cor", 10), ("resp", 2), ("ge", 2), ("searchain", 2)])
 def test_killed_at_random_moments_it_ends_like_an_unbroken_run(tmp_path: Path, method: str, most: int) -> None:
     whole_run(tmp_path / "unbroken", tmp_path / "unbroken.log", method)
     draw = random.Random(7)
@@ -73,7 +73,7 @@ def test_killed_at_random_moments_it_ends_like_an_unbroken_run(tmp_path: Path, m
             asked_before = (folder / "log").read_text().count("\n") if (folder / "log").exists() else 0
             process = start(folder, method)
             try:
-                process.wait(timeout=draw.uniform(0.02, 0.45) * patience**0.5)
+                process.wait(timeout=draw.uniform(0.02, 0.45) * patience)
             except subprocess.TimeoutExpired:
                 process.kill()
             _, trouble = process.communicate()

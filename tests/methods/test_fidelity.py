@@ -12,11 +12,12 @@ from polyhop.trace import Branch
 from polyhop.types import Kind
 from tests.kit.random_world import World, seen
 from tests.kit.scene import notes
+from tests.kit.tries import tries
 from tests.restated.cor import chain_of_reviews
 from tests.restated.searchain import asked_of, search_in_the_chain
 from tests.restated.tor import ObservedRun, tree_of_reviews
 
-WORLDS = 1000
+WORLDS = tries(1000)
 
 
 def tor_settings(seed: int) -> dict[str, Any]:

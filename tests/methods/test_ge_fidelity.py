@@ -9,10 +9,11 @@ from typing import Any
 from polyhop.answer import Answer
 from tests.kit.random_world import World, seen
 from tests.kit.scene import notes
+from tests.kit.tries import tries
 from tests.methods.test_fidelity import observe
 from tests.restated.ge import ge_reasoning
 
-WORLDS = 1000
+WORLDS = tries(1000)
 TURNS = (
     *("bound", "dropped", "dropped and drawn again", "saved", "no hit", "no guidance", "unreadable"),
     *("triplets", "passages", "three bindings", "the limit", "an opus", "given up"),

@@ -9,10 +9,11 @@ from typing import Any
 
 from polyhop.answer import Answer
 from tests.kit.random_world import World, seen
+from tests.kit.tries import tries
 from tests.restated.resp import retrieve_summarize_plan
 from tests.restated.tor import ObservedRun
 
-WORLDS = 800
+WORLDS = tries(800)
 
 
 def drawn(world: World, seed: int) -> dict[str, Any]:

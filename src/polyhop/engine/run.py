@@ -134,7 +134,7 @@ class Run:
         key = object() if call.settings["temperature"] else call.identity  # sampled calls are never equal
         lock, outputs = self._greedy.setdefault(key, (asyncio.Lock(), []))
         async with lock:
-            outputs[:] = outputs or [await self.ask(task, options=options, **fields)]
+            outputs[:] = outputs or (await self._settle(call))[:1]
         return outputs[0]  # type: ignore[no-any-return]
 
     async def score(

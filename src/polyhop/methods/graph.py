@@ -102,14 +102,15 @@ def named_triplets(named: Iterable[Triplet], given: Sequence[Triplet]) -> list[T
     >>> [row["tail"] for row in named_triplets([{**rows[0], "tail": "Ridley Scott."}], rows)]
     ['Ridley Scott']
     """
-    bags = [_words(triplet) for triplet in given]
-    kept = set()
-    for triplet in named:
-        bag = _words(triplet)
-        shares = [2 * (bag & other).total() / max(1, bag.total() + other.total()) for other in bags]
-        best = max(range(len(given)), key=lambda i: (key(given[i]) == key(triplet), shares[i]), default=None)
-        if best is not None and (key(given[best]) == key(triplet) or shares[best] >= ALIKE):
-            kept.add(best)
+    exact = {key(triplet): i for i, triplet in reversed(list(enumerate(given)))}
+    found = {key(triplet): triplet for triplet in named}
+    kept = {exact[each] for each in found.keys() & exact.keys()}
+    if others := [triplet for each, triplet in found.items() if each not in exact]:
+        bags = [_words(triplet) for triplet in given]
+        for bag in map(_words, others):
+            shares = [2 * (bag & other).total() / max(1, bag.total() + other.total()) for other in bags]
+            if max(shares, default=0.0) >= ALIKE:
+                kept.add(shares.index(max(shares)))
     return [given[i] for i in sorted(kept)]
 
 
