@@ -24,11 +24,10 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from training.sets import FOLDER, HELD_OUT, KINDS, DocumentSet, Question, sets
+from training.sets import FOLDER, HELD_OUT, KINDS, DocumentSet, Question, corpus_of, sets
 
-from polyhop import Answer, Pipeline, metrics, open_corpus
+from polyhop import Answer, Pipeline, metrics
 from polyhop.common.text import normalise
 from polyhop.evaluation.calibration import auroc, calibration_bins, calibration_error
 
@@ -95,23 +94,18 @@ def swapped(asked: Question) -> str | None:
 
 def measure(held: DocumentSet, methods: Sequence[str], tallies: dict[str, Tally], show: str) -> None:
     """Ask every question of a set by every method."""
-    with TemporaryDirectory() as folder:
-        for path, text in held.documents.items():
-            file = Path(folder, path)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
-        corpus = open_corpus(folder)
-        for method in methods:
-            with Pipeline(corpus, method, "pocket") as pipeline:
-                for asked in held.questions:
-                    begun = time.perf_counter()
-                    answer = pipeline.ask(asked.text)
-                    right = tallies[method].add(asked, answer, time.perf_counter() - begun)
-                    if method == show and not right:
-                        print(f"{held.domain}/{held.name} {asked.kind}: {asked.text}\n  gold {asked.answers}")
-                        print(f"  said {answer.text!r}, confidence {answer.confidence}, supported {answer.supported}")
-                    if other := swapped(asked):
-                        tallies[method].swapped.append(normalise(pipeline.ask(other).text) == normalise(answer.text))
+    corpus = corpus_of(held)
+    for method in methods:
+        with Pipeline(corpus, method, "pocket") as pipeline:
+            for asked in held.questions:
+                begun = time.perf_counter()
+                answer = pipeline.ask(asked.text)
+                right = tallies[method].add(asked, answer, time.perf_counter() - begun)
+                if method == show and not right:
+                    print(f"{held.domain}/{held.name} {asked.kind}: {asked.text}\n  gold {asked.answers}")
+                    print(f"  said {answer.text!r}, confidence {answer.confidence}, supported {answer.supported}")
+                if other := swapped(asked):
+                    tallies[method].swapped.append(normalise(pipeline.ask(other).text) == normalise(answer.text))
 
 
 def table(tallies: dict[str, Tally]) -> Iterator[str]:

@@ -28,6 +28,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from polyhop.data.corpora import Corpus, open_corpus
 
 FOLDER = Path(__file__).parent / "documents"
 HELD_OUT = ("clinic", "festival", "harbour", "observatory", "opensource")
@@ -95,6 +98,16 @@ def read_set(file: Path) -> DocumentSet:
     held.documents = {path: "\n".join(line for _, line in body).strip() + "\n" for path, body in bodies.items()}
     held.questions = list(_questions(asked, file))
     return held
+
+
+def corpus_of(held: DocumentSet) -> Corpus:
+    """The passages of a set's documents, as they are of a folder that holds them."""
+    with TemporaryDirectory() as folder:
+        for path, text in held.documents.items():
+            file = Path(folder, path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        return open_corpus(list(open_corpus(folder)))
 
 
 def _questions(lines: Sequence[tuple[int, str]], file: Path) -> Iterator[Question]:

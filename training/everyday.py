@@ -1,0 +1,99 @@
+"""Examples from small sets of everyday documents (``training.sets``), as ``open_corpus`` makes passages of them.
+
+    python -m training.everyday OUT [--replay FILE] [--seed N]
+
+OUT: one JSON line an example. ``--replay``: examples of ``training.examples``, as many of which are mixed in, so that
+what was learnt from encyclopedias is kept. The domains that are held out are not read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from polyhop import Passage
+from polyhop.common.text import words
+from training.data import Example, Told, read, spans_of, write
+from training.examples import pair, questions_over
+from training.sets import FOLDER, HELD_OUT, Question, Step, corpus_of, sets
+
+ROUNDS = 4
+"""Examples per question over its gold passages."""
+WRONG = 6
+"""Passages per question that are not its own: those that share most words with it, and some by chance."""
+
+
+def everyday(folder: Path, chance: random.Random) -> Iterator[Example]:
+    """The questions of the sets, over their passages and over others of the same documents."""
+    for held in sets(folder):
+        if held.domain in HELD_OUT:
+            continue
+        passages = list(corpus_of(held))
+        files = {passage.metadata["source"] for passage in passages}
+        for asked in held.questions:
+            if files >= {step.path for step in asked.steps}:
+                yield from _asked(asked, passages, chance)
+
+
+def _asked(asked: Question, passages: Sequence[Passage], chance: random.Random) -> Iterator[Example]:
+    found = [_passage(step, passages) for step in asked.steps]
+    gold = [pair(passage) for passage in dict.fromkeys(found)]
+    wrong = _wrong(asked.text, [each for each in passages if pair(each) not in gold], chance)
+    if asked.kind == "unanswerable":
+        yield Example("everyday", asked.text, gold, "none", [], None, 0)
+        for other in wrong[:3]:
+            yield Example("everyday", asked.text, [*gold, other][-2:], "none", [], None, 0)
+        return
+    bridges = [step.answer for step in asked.steps[:-1]]
+    rounds = ROUNDS if len(gold) > 1 else 2
+    yield from questions_over("everyday", asked.text, asked.answers, gold[:4], wrong, rounds, chance, bridges)
+    for step, passage in zip(asked.steps, found, strict=True):
+        own = [pair(passage)]
+        spans = spans_of([step.answer], own, [0]) if step.answer not in ("yes", "no") else []
+        if step.question and spans:
+            yield Example("everyday_step", step.question, own, "span", spans, 1, 1)
+            others = [other for other in _wrong(step.question, passages, chance) if other != own[0]]
+            for other in others[:2]:
+                if not spans_of([step.answer], [other], [0]):
+                    yield Example("everyday_step", step.question, [other], "none", [], 0, 0)
+
+
+def _passage(step: Step, passages: Sequence[Passage]) -> Passage:
+    """The passage of a step's document that holds most of its quotation."""
+    quoted = set(words(f"{step.quote} {step.answer}"))
+    own = [passage for passage in passages if passage.metadata["source"] == step.path]
+    return max(own, key=lambda passage: len(quoted & set(words(f"{passage.title} {passage.text}"))))
+
+
+def _wrong(question: str, passages: Sequence[Passage], chance: random.Random) -> list[Told]:
+    """Passages that are not the question's: half of them those that share most words with it."""
+    asked = set(words(question))
+    near = sorted(passages, key=lambda passage: -len(asked & set(words(f"{passage.title} {passage.text}"))))
+    rest = near[WRONG // 2 :]
+    drawn = [*near[: WRONG // 2], *chance.sample(rest, min(WRONG // 2, len(rest)))]
+    return [pair(passage) for passage in chance.sample(drawn, len(drawn))]
+
+
+def main() -> None:
+    """Write the examples."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--replay", type=Path)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    chance = random.Random(given.seed)
+    made = list(everyday(FOLDER, chance))
+    if given.replay:
+        before = list(read(given.replay))
+        made += chance.sample(before, min(len(made), len(before)))
+    chance.shuffle(made)
+    write(made, given.out)
+    counts = Counter(each.source for each in made)
+    print(len(made), "examples:", ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
+
+
+if __name__ == "__main__":
+    main()
