@@ -19,29 +19,35 @@ import torch
 from onnx import numpy_helper
 from torch import Tensor
 
-from training.network import Network, trained
+from training.network import Network, Shape, trained
 
 PARTS = {"told": "out", "raised": "up", "lowered": "down"}
 """Our linear maps by their name in the graph; ``attend`` holds three."""
 
 
-def weights_of(file: Path) -> Iterator[tuple[str, Tensor]]:
-    """Yield the weights in an ONNX file of ``training.export``, by our names."""
-    held = {each.name: numpy_helper.to_array(each) for each in onnx.load(str(file)).graph.initializer}
-    own = Network().state_dict()
-    for name, value in held.items():
-        if name in own:
-            yield name, torch.from_numpy(value.copy())
+def shape_of(graph: onnx.GraphProto) -> Shape:
+    """The size of the network in a graph."""
+    held = {each.name: each.dims for each in graph.initializer}
+    attention = [node for node in graph.node if node.op_type == "MultiHeadAttention"]
+    (heads,) = (each.i for each in attention[0].attribute if each.name == "num_heads")
+    (pieces, width), (positions, _) = held["words.numbers"], held["places.weight"]
+    return Shape(pieces, positions, width, len(attention), heads, held["layers.0.raised.weight"][1])
+
+
+def weights_of(graph: onnx.GraphProto, shape: Shape) -> Iterator[tuple[str, Tensor]]:
+    """Yield the weights in a graph of ``training.export``, by our names."""
+    held = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
+    own = Network(shape).state_dict()
+    yield from ((name, torch.from_numpy(value.copy())) for name, value in held.items() if name in own)
     yield "words.weight", torch.from_numpy(held["words.numbers"].astype(np.float32) * held["words.scales"])
     for name in ("span", "judge", "verdict"):
         yield f"{name}.weight", torch.from_numpy(held[f"{name}.map"].T.copy())
-    for number in range(len(Network().layers)):
-        layer = f"layers.{number}"
-        for start, part in enumerate(("query", "key", "value")):
-            width = held[f"{layer}.attend.weight"].shape[0]
-            rows = slice(start * width, (start + 1) * width)
-            yield f"{layer}.{part}.weight", _linear(held, f"{layer}.attend")[rows]
-            yield f"{layer}.{part}.bias", torch.from_numpy(held[f"{layer}.attend.bias"][rows].copy())
+    for layer in (f"layers.{number}" for number in range(shape.layers)):
+        biases = torch.from_numpy(held[f"{layer}.attend.bias"].copy()).split(shape.width)
+        weights = _linear(held, f"{layer}.attend").split(shape.width)
+        for part, weight, bias in zip(("query", "key", "value"), weights, biases, strict=True):
+            yield f"{layer}.{part}.weight", weight
+            yield f"{layer}.{part}.bias", bias
         for theirs, ours in PARTS.items():
             yield f"{layer}.{ours}.weight", _linear(held, f"{layer}.{theirs}")
 
@@ -54,8 +60,9 @@ def _linear(held: dict[str, np.ndarray], name: str) -> Tensor:
 
 def restore(file: Path, out: Path) -> Network:
     """Write the checkpoint of an ONNX file into the folder ``out``; return its network."""
-    network = Network()
-    network.load_state_dict(dict(weights_of(file)))
+    graph = onnx.load(str(file)).graph
+    network = Network(shape_of(graph))
+    network.load_state_dict(dict(weights_of(graph, network.shape)))
     out.mkdir(parents=True, exist_ok=True)
     names, masters = zip(*((name, each.detach().clone()) for name, each in trained(network)), strict=True)
     state = {"names": list(names), "masters": list(masters), "network": network.state_dict()}

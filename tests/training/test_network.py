@@ -25,6 +25,7 @@ pytest.importorskip("safetensors")
 
 from training.export import export  # noqa: E402
 from training.network import Network, Shape  # noqa: E402
+from training.restore import restore  # noqa: E402
 from training.rows import Row, batches, row_of, tensors  # noqa: E402
 from training.train import Masters, fit, load_network, losses  # noqa: E402
 
@@ -292,3 +293,12 @@ def test_once_exported_a_row_gets_the_same_bits_in_any_batch(exported: Path) -> 
     for order in ([0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [2, 4], [1, 1, 3]):
         assert predictions(order) == [alone[at] for at in order]
     assert opened.predict(rows) == [opened.predict([row])[0] for row in rows]
+
+
+def test_restored_it_says_nearly_the_same(exported: Path, tmp_path: Path) -> None:
+    trained, restored = load_network(exported / "network.pt"), restore(exported / NETWORK, tmp_path)
+    assert restored.shape == load_network(tmp_path / "network.pt").shape == SHAPE
+    with torch.no_grad():
+        before, after = (each(*tensors(some_rows(), PIECES.padding)) for each in (trained, restored))
+    for meant, found in zip(before, after, strict=True):
+        assert (meant - found).abs().max() < 0.1
