@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyhop.answer import Answer
+from polyhop.common.turns import waited
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import CapabilityError, UnknownName
 from polyhop.lm.base import Capabilities
@@ -24,7 +26,7 @@ from polyhop.methods.registry import method_named
 from polyhop.pipeline import Pipeline
 from polyhop.retrieval import build_index, open_retriever
 from polyhop.retrieval.bm25 import BM25
-from polyhop.trace import Searched
+from polyhop.trace import Note, Searched
 from polyhop.types import Passage
 from tests.kit.random_web import Web
 from tests.kit.scene import names, notes, passage
@@ -96,6 +98,25 @@ async def test_the_best_paths_are_extended_and_a_passage_is_worth_its_best() -> 
     assert answer.statistics["paths scored"] == 6
     ((_, data),) = [note for note in notes(answer) if note[0] == "paths"]
     assert [(" ".join(row["passages"]), row["score"]) for row in data["ranked"][:2]] == [("b d", 5.0), ("c b", 4.0)]
+
+
+class SlowGraph(Graph):
+    """A graph whose scorer takes 20 ms, of which it waits 10 for its turn."""
+
+    async def scores(self, question: str, paths: Paths, found: Sequence[Passage]) -> list[float]:
+        begun = asyncio.get_running_loop().time()
+        await asyncio.sleep(0.01)
+        waited(begun)
+        await asyncio.sleep(0.01)
+        return self.linear_scores(question, paths, found)
+
+
+async def test_path_scoring_is_a_questions_own_time() -> None:
+    answer = await SlowGraph("a b c", LINKS, WORTH).run(keep=2, requery=0, scorer="pocket")
+    scored = [step for step in answer.trace.steps if isinstance(step, Note) and step.name == "path scoring"]
+    assert [step.data["paths"] for step in scored] == [3, 3]
+    assert all(0.01 <= (step.own or 0) < step.seconds for step in scored)
+    assert 0.02 <= answer.usage.seconds < answer.usage.elapsed
 
 
 async def test_one_call_reads_the_first_k() -> None:

@@ -22,6 +22,7 @@ from polyhop.engine.budget import Meter, until_spent
 from polyhop.engine.call import Attempt, Call, Options, freeze
 from polyhop.engine.equipment import Equipment
 from polyhop.engine.models import count_tokens, truncate
+from polyhop.engine.path_scoring import RecordedPathScorer
 from polyhop.engine.refusals import Refusals
 from polyhop.engine.speculation import SpeculativeRun, Speculator, Start
 from polyhop.engine.tool_call import Calls, Conversations
@@ -62,8 +63,7 @@ class Run:
         self.wasted = 0
         self.final: Output | None = None
         self._engine, self._retriever = replace(engine, kind=kind), engine.retriever
-        self._speculator = explores_for
-        self._explores = explores_for is not None
+        self._speculator, self._explores = explores_for, explores_for is not None
         self._conversations = Conversations()
         self._refusals = Refusals(engine, engine.models.ignoring_schemas())
         self._samples: Counter[Hashable] = Counter()
@@ -90,12 +90,12 @@ class Run:
     ) -> Any:
         """Make a language model call; return the task's typed output, whose ``.completion`` is the model's reply.
 
-        ``task`` is a task or its name; with a task, a type checker knows the type of the output. Its field ``kind``, if
-        it has one, is that of the question unless given. A reply that cannot be read is requested once more with the
-        reason; after that, the task's safe default is returned, or of a ``final`` call the answer that the reply ends
-        in; it is not ``parsed``. A reply whose token cap was spent on thoughts is requested once more with room for
-        them, unless an option sets the room; without any text it is a ``CutReply`` then. ``final`` marks the last call,
-        which the budget reserves. Raises ``BudgetSpent`` inside ``gathering``, and ``LMError`` without a reply.
+        ``task`` is a task or its name. Its field ``kind``, if it has one, is that of the question unless given. A reply
+        that cannot be read is requested once more with the reason; after that, the task's safe default is returned, or
+        of a ``final`` call the answer that the reply ends in; it is not ``parsed``. A reply whose token cap was spent
+        on thoughts is requested once more with room for them, unless an option sets the room; without any text it is a
+        ``CutReply`` then. ``final`` marks the last call, which the budget reserves. Raises ``BudgetSpent`` inside
+        ``gathering``, and ``LMError`` without a reply.
         """
         output, _ = await self._settle(self._engine.call(task_name(task), fields, options, final=final))
         if final:
@@ -215,7 +215,7 @@ class Run:
     @property
     def path_scorer(self) -> PathScorer:
         """The part that scores paths without a language model. Raises ``UsageError`` if the engine has none."""
-        return self._engine.needed_path_scorer
+        return RecordedPathScorer(self._engine.needed_path_scorer, self.recorder)
 
     # --- lengths -------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from polyhop.common.turns import in_thread
 from polyhop.readers.base import locate
 from polyhop.types import BlindReading, Kind, Passage, Span
 
@@ -55,7 +56,7 @@ class PocketPathScorer:
         """Score each path with the linear model and the encoder, off the event loop."""
         from polyhop.lm.pocket import paths as scorers
 
-        return await asyncio.to_thread(scorers.path_scores, question, paths, found)
+        return await in_thread(scorers.path_scores, question, paths, found)
 
     def linear_scores(self, question: str, paths: Sequence[Sequence[Passage]], found: Sequence[Passage]) -> list[float]:
         """Score each path with the linear model alone."""
@@ -73,4 +74,4 @@ class PocketPathScorer:
         """Extract names to search for next from a path, off the event loop."""
         from polyhop.lm.pocket import paths as scorers
 
-        return await asyncio.to_thread(scorers.leads, question, path, max_leads)
+        return await in_thread(scorers.leads, question, path, max_leads)
