@@ -205,7 +205,27 @@ def test_a_mistake_names_what_there_is(cli: Cli, folder: Path) -> None:
     done = cli("report", folder, "--columns", "em,cals")
     assert (done.code, "did you mean 'calls'" in done.err) == (2, True)
     assert "unknown run 'tor'. Valid: bm25, direct, one-r" in cli("report", folder, "--baseline", "tor").err
-    assert "--baseline compares whole runs" in cli("report", folder, "--baseline", "direct", "--by", "hops").err
+    assert "unknown run 'tor'" in cli("report", folder, "--baseline", "tor", "--by", "hops").err
+
+
+def test_json_has_the_columns_that_were_chosen(cli: Cli, folder: Path) -> None:
+    rows = json.loads(cli("report", folder, *CHOSEN, "--to", "json").out)
+    assert rows["one-r"] == {
+        "em": 100.0, "em significance": "‡", "recall_mean@5": 100.0, "recall_mean@5 significance": "", "calls": 1.0,
+    }  # fmt: skip
+    assert rows["bm25"]["em"] is None
+    (row,) = json.loads(cli("report", folder / "direct", "--columns", "calls", "--to", "json").out).values()
+    assert row == {"calls": 1.0}
+
+
+def test_parts_are_compared_with_the_baselines_part(cli: Cli, folder: Path) -> None:
+    chosen = ("--columns", "em,calls", "--baseline", "direct", "--by", "hops")
+    rows = json.loads(cli("report", folder / "direct", folder / "one-r", *chosen, "--to", "json").out)
+    assert list(rows) == ["direct, hops 1", "one-r, hops 1"]
+    assert (rows["one-r, hops 1"]["em significance"], rows["direct, hops 1"]["em significance"]) == ("‡", "")
+    done = cli("report", folder / "direct", folder / "one-r", *chosen)
+    assert "differs from direct" in done.out, done.err
+    assert "**100.0**‡" in done.out
 
 
 def test_a_retrieving_run_is_compared_by_what_both_have(cli: Cli, folder: Path) -> None:

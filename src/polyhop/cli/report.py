@@ -116,8 +116,6 @@ def report(
     form = RAW_CSV if raw_csv else form
     prices = None if options.prices is None else Prices.of(options.prices)
     scoring = {"metrics": metrics, "dataset": dataset}
-    if baseline is not None and by is not None:
-        raise UsageError("--baseline compares whole runs: leave out --by, or choose questions with --where")
     whole = len(runs) == 1 and not (by or conditions or frontier or judge or columns) and form != "html"
     if whole and is_repeated(runs[0]):
         tables.print_repeated(read_repeated(runs[0], **scoring), form, out)
@@ -139,7 +137,7 @@ def report(
     if frontier is not None:
         tables.print_frontier(by_folder, form, frontier, metric, prices, out)
     elif by is not None and form != "html":
-        _print_parts(by_folder, by, chosen, prices, form, out)
+        _print_parts(named if against else by_folder, by, chosen, against, prices, form, out)
     elif form == "table" and len(reports) == 1 and chosen is None:
         tables.print_report(next(iter(reports.values())), draw.console(), prices)
     elif form in (CSV, RAW_CSV) and chosen is None and against is None:
@@ -150,7 +148,8 @@ def report(
             parts = _by_value(reports, by) if by is not None else {}
             put(page(reports, parts=parts, prices=prices, traces=traces, names=names, table=table), out)
         else:
-            tables.print_results(table, form, _jsonable(by_folder, prices), out)
+            content = _jsonable(by_folder, prices) if chosen is None and against is None else table.records()
+            tables.print_results(table, form, content, out)
 
 
 @app.command()
@@ -235,31 +234,44 @@ def _print_parts(
     reports: Mapping[str, Report],
     by: str,
     columns: Sequence[str] | None,
+    baseline: str | None,
     prices: Prices | None,
     form: str,
     out: Path | None,
 ) -> None:
-    """Print the parts of ``_by_value`` as runs; those of one part are ranked."""
+    """Print the parts of ``_by_value`` as runs; those of one part are ranked, and compared with the baseline's part."""
     from polyhop.cli import show as draw
     from polyhop.cli import tables
     from polyhop.evaluation.figures import distinct
-    from polyhop.evaluation.results import all_statistics, results
+    from polyhop.evaluation.results import all_statistics, compared_parts, results
 
     alone = len(reports) == 1
+    by_value = _by_value(reports, by)
     divided = {
         part: {part if alone else f"{run}, {part}": report for run, report in runs.items()}
-        for part, runs in _by_value(reports, by).items()
+        for part, runs in by_value.items()
     }
     parts = {name: report for runs in divided.values() for name, report in runs.items()}
     paid = ["money"] if prices is not None else []
     every = [*distinct(parts), *all_statistics(parts), *_PART_COSTS, *paid]
     groups = [list(runs) for runs in divided.values()]
-    table = results(parts, columns or every, prices=prices, intervals=columns is None, groups=groups)
+    shown = list(columns or every)
+    comparisons = compared_parts(by_value, shown, baseline) if baseline else None
+    table = results(
+        parts,
+        shown,
+        baseline=baseline,
+        prices=prices,
+        intervals=columns is None,
+        groups=groups,
+        comparisons=comparisons,
+    )
     if form == "table" and columns is None:  # many columns: they are easier to read as rows
         rows = tables.results_rows(table, plain=not draw.console().is_terminal)
         draw.print_rows(draw.turned(rows), draw.console(), names=1)
     else:
-        tables.print_results(table, form, _jsonable(parts, prices), out)
+        whole = columns is None and baseline is None
+        tables.print_results(table, form, _jsonable(parts, prices) if whole else table.records(), out)
 
 
 def _by_value(reports: Mapping[str, Report], by: str) -> dict[str, dict[str, Report]]:

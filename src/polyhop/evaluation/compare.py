@@ -90,12 +90,20 @@ def compare(first: Report, second: Report, *, family: Iterable[str] | None = Non
 def compare_all(
     baseline: Report, others: Sequence[Report], *, family: Iterable[str] | None = None, seed: int = 0
 ) -> list[Comparison]:
-    """Compare each run with the baseline, on the questions both answered, by the metrics that apply to both runs.
+    """Compare each run with the baseline, as ``compare_pairs`` does."""
+    return compare_pairs([(baseline, other) for other in others], family=family, seed=seed)
 
-    ``family``: the metrics whose p is corrected, together over all runs; by default all. Name few, and before you look:
-    the more metrics, the larger each corrected p. ``UsageError`` if two runs have no question in common.
+
+def compare_pairs(
+    pairs: Iterable[tuple[Report, Report]], *, family: Iterable[str] | None = None, seed: int = 0
+) -> list[Comparison]:
+    """Compare the second run of each pair with the first, on the questions both answered, by the metrics that apply to
+    both.
+
+    ``family``: the metrics whose p is corrected, together over all pairs; by default all. Name few, and before you
+    look: the more metrics, the larger each corrected p. ``UsageError`` if two runs have no question in common.
     """
-    found = [_compared(baseline, other, seed) for other in others]
+    found = [_compared(first, second, seed) for first, second in pairs]
     counted = None if family is None else set(family)
     p = {
         (i, name): difference.p

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from polyhop.common.text import counted
 from polyhop.engine.budget import Prices
 from polyhop.errors import UnknownName
-from polyhop.evaluation.compare import Comparison, compare_all
+from polyhop.evaluation.compare import Comparison, compare_all, compare_pairs
 from polyhop.evaluation.figures import COSTS, distinct, label, scored
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.statistics import Mean
@@ -102,6 +102,11 @@ class Results:
             rows.append([name, *self.facts[name].values(), *self._flat([(cell.value, cell.mark) for cell in row])])
         return rows
 
+    def records(self) -> dict[object, dict[object, object]]:
+        """Return the bare numbers by run and column."""
+        (_, *head), *rows = self.numbers()
+        return {name: dict(zip(head, values, strict=True)) for name, *values in rows}
+
     def _flat(self, pairs: Sequence[tuple[object, str]]) -> list[object]:
         """Return the first of each pair, and the second too if its column was tested."""
         paired = zip(self.columns, pairs, strict=True)
@@ -144,7 +149,7 @@ def results(
     notes = ["the best of a column is bold, the second underlined"] if len(reports) > 1 else []
     tested = [name for name in names if baseline and any(name in report.metrics for report in reports.values())]
     if baseline is not None:
-        comparisons = comparisons or _compared(reports, tested, baseline)
+        comparisons = _compared(reports, tested, baseline) if comparisons is None else comparisons
         tests = sum(len(comparison.metrics) for comparison in comparisons.values())
         about = f"paired permutation test, Holm's correction for {counted(tests, 'tests')}"
         notes.append(f"† p < 0.05, ‡ p < 0.01: differs from {baseline} ({about})")
@@ -214,6 +219,22 @@ def _compared(reports: Reports, metrics: Collection[str], baseline: str) -> dict
     group = next(group for group in _by_dataset(reports) if baseline in group)
     others = [run for run in group if run != baseline]
     return dict(zip(others, compare_all(trimmed[baseline], [trimmed[run] for run in others]), strict=True))
+
+
+def compared_parts(parts: Mapping[str, Reports], metrics: Collection[str], baseline: str) -> dict[str, Comparison]:
+    """Compare the runs of every part with the baseline's, as "RUN, PART"; p is corrected over all parts.
+
+    Raises:
+        UnknownName: there is no such run.
+    """
+    pairs: dict[str, tuple[Report, Report]] = {}
+    for part, runs in parts.items():
+        if baseline not in runs:
+            raise UnknownName("run", baseline, runs)
+        first = runs[baseline].with_metrics(metrics)
+        same = {run: report for run, report in runs.items() if run != baseline and report.dataset == first.dataset}
+        pairs |= {f"{run}, {part}": (first, report.with_metrics(metrics)) for run, report in same.items()}
+    return dict(zip(pairs, compare_pairs(pairs.values()), strict=True))
 
 
 def _mark(rows: Mapping[str, list[Cell]], comparisons: Mapping[str, Comparison], columns: Sequence[str]) -> None:

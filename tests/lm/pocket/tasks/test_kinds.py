@@ -51,3 +51,15 @@ async def test_methods_answer_in_the_form_of_the_kind(method: str, kind: Kind, a
     async with Pipeline(method=method, lm="pocket", reader="pocket", corpus=[FILM, MAN]) as pipeline:
         answer = await pipeline.aask(CLAIM, kind=kind)
     assert answer.text in answers
+
+
+@pytest.mark.parametrize("task", ["answer.read", "plan_solve_ir.solve", "react.finish"])
+def test_an_answer_that_is_likelier_wrong_is_declined_if_it_may_be(task: str) -> None:
+    man = Passage("man", "Rolf Anders", "Rolf Anders (4 May 1899 – 1950) was a German film director.")
+
+    def asked(*passages: Passage, **more: Any) -> str:
+        given = {"passages": list(passages), "plan": [], "steps": [{"passages": list(passages)}]}
+        return str(said(task, "qa", "When was the director of Dark Mill born?", **given, **more)["answer"])
+
+    assert asked(FILM, man, may_decline=True) == asked(FILM, man) == "4 May 1899"
+    assert asked(FILM, may_decline=True) == "unanswerable" != asked(FILM)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from polyhop.errors import CapabilityError
 from polyhop.lm.pocket.reading.answer import UNKNOWN
 from polyhop.lm.pocket.tasks import baselines, ge, reading, resp, searchain, tor
-from polyhop.lm.pocket.tasks.kinds import of_kind
+from polyhop.lm.pocket.tasks.kinds import if_likely, of_kind
 from polyhop.lm.pocket.tasks.reading import Fields, Value, answer_without_passages
 
 
@@ -18,7 +18,8 @@ def do(task: str, fields: Fields) -> Value:
             f"pocket cannot do the prompt task {task!r}, only {', '.join(TASKS)};"
             f' give it a model of its own: lm={{"default": "pocket", "{task}": "openai:MODEL"}}'
         )
-    return of_kind(fields, _TASKS[task](fields))
+    value = of_kind(fields, _TASKS[task](fields))
+    return if_likely(fields, value) if fields.get("may_decline") else value
 
 
 def _closed_book(fields: Fields) -> Value:

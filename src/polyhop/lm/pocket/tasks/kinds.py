@@ -9,12 +9,15 @@ import re
 from collections.abc import Sequence
 
 from polyhop.lm.pocket.reading.answer import read_path
+from polyhop.lm.pocket.reading.judge import correct_probability, weigh_answers
 from polyhop.lm.pocket.tasks.reading import ANSWER_CONFIDENCE, Fields, Value
 from polyhop.lm.pocket.tasks.resp import memory_of, memory_passages, note
 from polyhop.trace import passages_in
 from polyhop.types import Passage
 
 _COVERED_ABOVE = 0.7  # of the words of a claim, for passages to support it
+_LIKELY = 0.5  # the probability of an answer that is given although it may be declined
+UNANSWERABLE = "unanswerable"
 _TITLE = re.compile(r"\[[^]]*\] ")
 _CONCLUSION = "So the answer is "
 
@@ -40,6 +43,18 @@ def of_kind(fields: Fields, value: Value) -> Value:
     if (stated := value.get(ANSWER_CONFIDENCE)) and found != value:
         found[ANSWER_CONFIDENCE] = (formed(stated[0]), stated[1])
     return found
+
+
+def if_likely(fields: Fields, value: Value) -> Value:
+    """Return the output of a task, "unanswerable" in place of an answer that is likelier wrong than right."""
+    name = "argument" if value.get("action") == "Finish" else "answer"
+    passages = _passages(fields)
+    if not (passages and value.get(name)) or fields.get("kind") == "fact":
+        return value
+    weighed = weigh_answers(fields["question"], passages)
+    if correct_probability(fields["question"], passages, weighed) >= _LIKELY:
+        return value
+    return {key: held for key, held in value.items() if key != ANSWER_CONFIDENCE} | {name: UNANSWERABLE}
 
 
 def in_form(kind: str, question: str, answer: str, passages: Sequence[Passage]) -> str:
