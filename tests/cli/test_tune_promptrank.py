@@ -24,6 +24,7 @@ def demo(tmp_path: Path) -> tuple[str | Path, ...]:
     return (*given, "--instructions", tmp_path / "mine.txt")
 
 
+@pytest.mark.slow
 def test_it_tells_what_was_tried_and_keeps_what_was_found(cli: Cli, demo: Any, tmp_path: Path) -> None:
     file, work = tmp_path / "tuned.json", tmp_path / "work"
     more = ("--demos", "2", "--reader", "pocket", "--weights", "0.5,0.9", "-o", "first=20", "--work", work)
@@ -52,6 +53,7 @@ def test_it_tells_what_was_tried_and_keeps_what_was_found(cli: Cli, demo: Any, t
     assert list(again["stages"]) == ["instruction", "temperature", "demonstrations", "path_weight"]
 
 
+@pytest.mark.slow
 def test_it_writes_ranked_instructions_and_demonstrations(cli: Cli, demo: Any, tmp_path: Path) -> None:
     ranked, shown = tmp_path / "ranked.txt", tmp_path / "demos.jsonl"
     written = ("--instructions-out", ranked, "--demos-out", shown)

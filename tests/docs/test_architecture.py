@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import io
 import json
 import os
@@ -56,15 +57,19 @@ def test_the_readme_snippet_prints_what_the_readme_says() -> None:
 @EVERY_PAGE
 def test_commands_and_options_exist(page: Path) -> None:
     text = page.read_text()
-    every_option = {flag for command in commands() for parameter in command.params for flag in parameter.opts}
-    every_option |= {flag for command in commands() for p in command.params for flag in p.secondary_opts} | {"--help"}
     for verb, after in re.findall(r"(?:^|`)polyhop ([a-z][a-z-]*)(?: ([a-z-]+))?", text, re.MULTILINE):
         assert verb in COMMANDS.commands, verb
         group = getattr(COMMANDS.commands[verb], "commands", None)
         assert group is None or not after or after in group, f"{verb} {after}"
     polyhop_lines = "\n".join(line for line in text.splitlines() if not OTHERS.search(line))
     for flag in re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", polyhop_lines):
-        assert flag in every_option, flag
+        assert flag in options(), flag
+
+
+@functools.cache
+def options() -> set[str]:
+    parameters = [parameter for command in commands() for parameter in command.params]
+    return {"--help", *(flag for each in parameters for flag in (*each.opts, *each.secondary_opts))}
 
 
 def commands() -> list[Any]:

@@ -39,6 +39,7 @@ def play(lm: ImitatedLM, **settings: Any) -> Any:
         return pipeline.ask(QUESTION)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rendering", get_args(Rendering))
 @pytest.mark.parametrize("confidence", ["mean", "min", "sentence"])
 @pytest.mark.parametrize(("new", "searches"), [(0.08, 2), (0.98, 0)])

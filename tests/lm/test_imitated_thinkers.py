@@ -51,18 +51,18 @@ async def answers(method: str, persona: str, questions: list[Question]) -> tuple
         return await asyncio.gather(*map(one, questions)), model
 
 
+@pytest.mark.parametrize(
+    "persona", ["thinker", *(pytest.param(name, marks=pytest.mark.slow) for name in ("tag thinker", "channel thinker"))]
+)
 @pytest.mark.parametrize("method", [*SYSTEMS, *BASELINES])
-async def test_thoughts_change_no_answer(method: str) -> None:
+async def test_thoughts_change_no_answer(method: str, persona: str) -> None:
     questions = read_questions("demo")[:3]
     plain, calm = await answers(method, "plain", questions)
     assert any(text for text, *_ in plain) or method in ("direct", "cot", "least-to-most")
-    for persona in ("thinker", "tag thinker", "channel thinker"):
-        found, model = await answers(method, persona, questions)
-        assert found == plain
-        cut = [reply for _, reply in model.replies if reply.ran_out]
-        assert len(cut) <= model.at_discovery
-        assert model.calls == calm.calls + len(cut)
-        assert all(reply.reasoning for _, reply in model.replies)
-        assert {request.max_tokens > THINKING_TOKENS for request, _ in model.replies[model.at_discovery + 1 :]} <= {
-            True
-        }
+    found, model = await answers(method, persona, questions)
+    assert found == plain
+    cut = [reply for _, reply in model.replies if reply.ran_out]
+    assert len(cut) <= model.at_discovery
+    assert model.calls == calm.calls + len(cut)
+    assert all(reply.reasoning for _, reply in model.replies)
+    assert {request.max_tokens > THINKING_TOKENS for request, _ in model.replies[model.at_discovery + 1 :]} <= {True}

@@ -77,7 +77,7 @@ async def test_tor_equals_its_second_statement() -> None:
         assert observe(answer, model, world) == expected, f"world {seed}, {settings}"
         assert [call.task for call in answer.trace.calls] == [task for task, _ in expected.calls]
         met.update(_turns(expected, settings))
-    assert min(met[turn] for turn in TURNS) >= 5, met
+    assert min(met[turn] for turn in TURNS) >= tries(5), met
 
 
 TURNS = (
@@ -143,9 +143,8 @@ async def test_cor_equals_its_second_statement() -> None:
         met["ended early"] += turns < settings["max_turns"] and steps[-1].verdict == "stop" and found
         met["voted"] += [task for task, _ in expected.calls[-2:]] == ["tor.fuse"] * 2 and expected.text != ""
         assert {step.verdict for step in steps[:-1]} <= {"search"}
-    assert min(met[turn] for turn in ("accept", "stop", "1 turns", "2 turns", "3 turns", "ended early", "voted")) > 4, (
-        met
-    )
+    ways = ("accept", "stop", "1 turns", "2 turns", "3 turns", "ended early", "voted")
+    assert min(met[way] for way in ways) >= tries(5), met
 
 
 KINDS: tuple[Kind, ...] = ("qa", "boolean", "slot", "fact", "long")
@@ -205,4 +204,4 @@ async def test_searchain_equals_its_second_statement() -> None:
         met.update(turns | _left_out(answer))
     turns = {"from lm", "from corrected", "from completed", "marks dropped", "five", "long corrected", "closed"}
     turns |= {"shortened", "passages", "chains", "queries"}
-    assert min(met[turn] for turn in turns) >= 20, met
+    assert min(met[turn] for turn in turns) >= tries(20), met

@@ -68,7 +68,7 @@ def write_files(folder: Path, question: str, given: dict[str, Any]) -> None:
         (folder / "demos.jsonl").write_text("\n".join(map(json.dumps, rows)))
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", [*range(3), *(pytest.param(n, marks=pytest.mark.slow) for n in range(3, 10))])
 async def test_it_does_what_its_second_statement_does(block: int, tmp_path: Path) -> None:
     for seed in range(30 * block, 30 * (block + 1)):
         web, given = Web.random(seed), settings_of(seed)

@@ -54,7 +54,7 @@ async def test_resp_equals_its_second_statement() -> None:
         expected = retrieve_summarize_plan(world.question, world, **settings)
         assert observe(answer, world) == expected, f"world {seed}, {settings}"
         met.update(_turns(expected, settings))
-    assert min(met[turn] for turn in TURNS) >= 20, met
+    assert min(met[turn] for turn in TURNS) >= tries(20), met
 
 
 TURNS = (

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from tests.kit.random_world import World
+from tests.kit.tries import tries
 from tests.methods.test_fidelity import observe
 from tests.restated import acting
 from tests.restated.tor import ObservedRun
 
-WORLDS = 300
+WORLDS = tries(300)
 Draw = Callable[[random.Random], dict[str, Any]]
 COMMON: dict[str, list[Any]] = {"k": [5, 2], "rank_limit": [15, 3]}
 METHODS: dict[str, tuple[Callable[..., ObservedRun], dict[str, list[Any]]]] = {
@@ -45,7 +46,7 @@ async def test_a_method_equals_its_second_statement(method: str) -> None:
         met.update(turn for turn, taken in turns.items() if taken)
         met.update(f"{step} in {method}" for step, count in answer.statistics.items() if count)
     assert len(met) >= 4
-    assert min(met.values()) >= 10, met
+    assert min(met.values()) >= tries(10), met
 
 
 def ordered(run: ObservedRun) -> ObservedRun:

@@ -7,10 +7,11 @@ from collections import Counter
 from typing import Any
 
 from tests.kit.random_world import World
+from tests.kit.tries import tries
 from tests.methods.test_fidelity import observe
 from tests.restated.asking import least_to_most, self_ask
 
-WORLDS = 500
+WORLDS = tries(500)
 
 
 async def test_self_ask_equals_its_second_statement() -> None:
@@ -36,7 +37,7 @@ async def test_self_ask_equals_its_second_statement() -> None:
             "gave up": last["conclude"] and len(expected.searches) < settings["max_turns"],
         }
         met.update(turn for turn, taken in turns.items() if taken)
-    assert min(met[turn] for turn in turns) >= 20, met
+    assert min(met[turn] for turn in turns) >= tries(20), met
 
 
 async def test_least_to_most_equals_its_second_statement() -> None:

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from tests.kit.random_world import World
+from tests.kit.tries import tries
 from tests.methods.test_fidelity import observe
 from tests.restated.iterating import dsp, ircot, iter_retgen
 from tests.restated.tor import ObservedRun
 
-WORLDS = 500
+WORLDS = tries(500)
 AMPLE = 20_000
 TURNS = ("evidence", "no answer", "closed book", "unreadable", "one search", "several searches")
 
@@ -55,4 +56,4 @@ async def test_it_equals_its_second_statement(method: str, restated: Callable[..
         expected = restated(world.question, world, **settings)
         assert seen == expected, f"world {seed}, {settings}"
         met.update(turns(expected))
-    assert min(met[turn] for turn in TURNS) >= 5, met
+    assert min(met[turn] for turn in TURNS) >= tries(5), met

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from tests.kit.random_world import World
+from tests.kit.tries import tries
 from tests.methods.test_fidelity import observe
 from tests.restated.one_retrieval import era_cot, sure, verify_and_edit
 from tests.restated.tor import ObservedRun
 
-WORLDS = 300
+WORLDS = tries(300)
 STATED: dict[str, tuple[Callable[..., ObservedRun], dict[str, list[Any]]]] = {
     "sure": (sure, {"candidates": [2, 2, 3], "validity": [True, True, False], "ranking": [True, True, False]}),
     "verify-edit": (verify_and_edit, {"samples": [3], "edit_below": [0.5, 2, 2], "max_turns": [1, 3]}),
