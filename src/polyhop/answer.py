@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
-from polyhop.common.text import find_folded, normalise, printable, without_citation_marks
+from polyhop.common.text import SECTION, find_folded, normalise, printable, without_citation_marks
 from polyhop.lm.base import Completion
 from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.tasks import Output
@@ -221,7 +221,7 @@ def with_references(answer: Answer) -> str:
 
 def title_and_location(passage: Passage) -> str:
     """Return the title of a passage and its location in its document, on one line of printable text."""
-    location = location_of(passage.metadata)
+    location = location_of(passage)
     return printable(f"{passage.title} ({location})" if location else passage.title) or printable(passage.id)
 
 
@@ -229,19 +229,22 @@ def _escape(character: re.Match[str]) -> str:
     return "\\" + character[0]
 
 
-def location_of(metadata: Mapping[str, Any]) -> str:
-    """Describe the location of a passage in its document; "" for a passage of another corpus.
+def location_of(passage: Passage) -> str:
+    """Describe the location of a passage in its document, without a heading that its title names; "" for a passage of
+    another corpus.
 
-    >>> location_of({"source": "report.pdf", "page": 3, "last_page": 4, "heading": "Findings"})
-    'report.pdf, pp. 3–4, Findings'
-    >>> location_of({"source": "notes.md", "heading": "May"}), location_of({"source": 7})
-    ('notes.md, May', '')
+    >>> metadata = {"source": "report.pdf", "page": 3, "last_page": 4, "heading": "Findings"}
+    >>> location_of(Passage("1", "Report › Findings", "", metadata=metadata))
+    'report.pdf, pp. 3–4'
+    >>> location_of(Passage("1", "Report", "", metadata=metadata)), location_of(Passage("2", "Ada", ""))
+    ('report.pdf, pp. 3–4, Findings', '')
     """
-    source, page, last, heading = (metadata.get(name) for name in ("source", "page", "last_page", "heading"))
+    source, page, last, heading = (passage.metadata.get(name) for name in ("source", "page", "last_page", "heading"))
     if not isinstance(source, str):
         return ""
     pages = f"pp. {page}–{last}" if last else f"p. {page}" if page else ""
-    return ", ".join(part for part in (source, pages, heading) if part)
+    is_named = isinstance(heading, str) and passage.title.endswith(f"{SECTION}{heading}")
+    return ", ".join(part for part in (source, pages, None if is_named else heading) if part)
 
 
 def confidence(answer: Answer, final: Output | Completion | None) -> float | None:

@@ -50,13 +50,15 @@ def levels_and_texts(blocks: list[Block]) -> list[tuple[int | None, str]]:
 def test_markdown_is_split_at_its_headings() -> None:
     text = "Before.\n\nOne\n===\nText.\n\nTwo\n---\n- item\n---\n~~~\n# code\n~~~\n#### Four ####\nEnd.\n\n| a |\n---\n"
     assert levels_and_texts(list(markdown_blocks(text))) == [
-        (None, "Before.\n"),
+        (None, "Before."),
         (1, "One"),
-        (None, "Text.\n"),
+        (None, "Text."),
         (2, "Two"),
-        (None, "- item\n---\n~~~\n# code\n~~~"),
+        (None, "item"),
+        (None, "# code"),
         (4, "Four"),
-        (None, "End.\n\n| a |\n---"),
+        (None, "End."),
+        (None, "a"),
     ]
 
 
@@ -68,7 +70,7 @@ def test_markdown_is_split_at_its_headings() -> None:
         ("<style>p{}</style>x<script>y('</p>')</script><template>z</template>", [(None, "x")]),
         ("<svg><title>t</title><text>u</text></svg>x<nav><a>menu</a><nav>in</nav></nav>y", [(None, "xy")]),
         ("<script src='a'/><p>x", [(None, "x")]),
-        ("<table><tr><td>a<td>b<tr><td>c</table>", [(None, "a b"), (None, "c")]),
+        ("<table><tr><td>a<td>b<tr><td>c</table>", [(None, "a: b"), (None, "c")]),
         ("<h2>One<p>x<h3>Two <i>three</i></h3>y", [(2, "One"), (None, "x"), (3, "Two three"), (None, "y")]),
         ("<title> The\nsite </title><p>x", [(0, "The site"), (None, "x")]),
         ("<title>The site</title><h2>a</h2><h1>b</h1>", [(0, "b"), (2, "a"), (1, "b")]),
@@ -117,19 +119,41 @@ def test_a_passage_has_its_heading_and_pages() -> None:
     found = list(passages_of(blocks, "a/rivers.pdf"))
     assert [(p.id, p.title, dict(p.metadata)) for p in found] == [
         ("a/rivers.pdf#1", "Rivers", {"source": "a/rivers.pdf", "page": 1}),
-        ("a/rivers.pdf#2", "Rivers", {"source": "a/rivers.pdf", "page": 2, "last_page": 3, "heading": "Banks"}),
-        ("a/rivers.pdf#3", "Rivers", {"source": "a/rivers.pdf", "page": 3, "heading": "Banks"}),
+        ("a/rivers.pdf#2", "Rivers › Banks", {"source": "a/rivers.pdf", "page": 2, "heading": "Banks"}),
+        ("a/rivers.pdf#3", "Rivers › Banks", {"source": "a/rivers.pdf", "page": 3, "heading": "Banks"}),
     ]
-    assert found[1].text.startswith("Banks. This sentence")
-    assert found[2].text.startswith("This sentence")
+    assert all(p.text == page for p in found)
 
 
-def test_a_heading_without_text_joins_the_next_section() -> None:
+def test_a_sentence_that_continues_on_the_next_page_stays_whole() -> None:
+    blocks = [Block("One ends. Two goes", page=1), Block("on. Three is here.", page=2)]
+    found = [(p.text, p.metadata["page"], p.metadata.get("last_page")) for p in passages_of(blocks, "a.pdf")]
+    assert found == [("One ends. Two goes on.", 1, 2), ("Three is here.", 2, None)]
+
+
+def test_a_heading_without_text_stands_above_its_sections_or_is_a_text_itself() -> None:
     blocks = [Block("Book", 0), Block("Part I", 1), Block("Chapter 1?", 2), Block("Text."), Block("Empty end", 2)]
-    assert [(p.text, p.metadata.get("heading")) for p in passages_of(blocks, "b")] == [
-        ("Part I. Chapter 1? Text.", "Chapter 1?"),
-        ("Empty end.", "Empty end"),
+    assert [(p.title, p.text) for p in passages_of(blocks, "b")] == [
+        ("Book › Part I › Chapter 1?", "Text."),
+        ("Book › Part I › Empty end", "Empty end"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "titles"),
+    [
+        (
+            "# Ada\nText.\n## Life\nText.\n## Work\nText.\n### Notes\nText.",
+            "Ada|Ada › Life|Ada › Work|Ada › Work › Notes",
+        ),
+        ("# Ada\nText.\n## Life\nText.\n# Alan\nText.", "Ada|Ada › Life|Alan"),  # two titles in a file
+        ("Text.\n## One\nText.\n## Two\nText.", "people|people › One|people › Two"),
+        ("---\ntitle: People\n---\n# Ada\nText.\n# Alan\nText.", "People › Ada|People › Alan"),
+        ("---\ntitle: Ada\n---\n# Ada\nText.", "Ada"),
+    ],
+)
+def test_the_title_of_a_passage_names_the_document_and_the_headings_above(text: str, titles: str) -> None:
+    assert [p.title for p in passages_of(markdown_blocks(text), "people.md")] == titles.split("|")
 
 
 def test_chinese_is_split_at_its_full_stops_and_unwrapped() -> None:
@@ -144,7 +168,7 @@ def test_a_folder_of_markdown_names_headings(tmp_path: Path) -> None:
     (tmp_path / "notes.markdown").write_text("# Notes\nFirst.\n\n## May\nRain.")
     assert [(p.title, p.text, p.metadata) for p in open_corpus(tmp_path)] == [
         ("Notes", "First.", {"source": "notes.markdown"}),
-        ("Notes", "May. Rain.", {"source": "notes.markdown", "heading": "May"}),
+        ("Notes › May", "Rain.", {"source": "notes.markdown", "heading": "May"}),
     ]
 
 
@@ -165,9 +189,9 @@ def test_html_and_epub_need_no_extra(tmp_path: Path, monkeypatch: pytest.MonkeyP
     corpus = open_corpus(tmp_path)
     assert [(p.id, p.title, p.text, p.metadata.get("heading")) for p in corpus] == [
         ("a.HTM#1", "Kilns", "Kilns burn.", None),
-        ("a.HTM#2", "Kilns", "Heat. 1200 degrees.", "Heat"),
-        ("b.epub#1", "The voyage", "One. She sailed.", "One"),
-        ("b.epub#2", "The voyage", "Two. She landed.", "Two"),
+        ("a.HTM#2", "Kilns › Heat", "1200 degrees.", "Heat"),
+        ("b.epub#1", "The voyage › One", "She sailed.", "One"),
+        ("b.epub#2", "The voyage › Two", "She landed.", "Two"),
     ]
     assert len(list(open_corpus(tmp_path / "b.epub"))) == 2
 
@@ -328,7 +352,7 @@ def test_a_pdf_keeps_pages_and_the_headings_of_its_outline(tmp_path: Path, conve
     ]
     found = [(p.text, p.metadata) for p in passages_of(blocks, "report.pdf")]
     named = {"source": "report.pdf", "page": 2, "last_page": 3, "heading": "Life"}
-    assert found[1] == ("Life. Ada Lovelace was born in London and she wrote a program.", named)
+    assert found[1] == ("Ada Lovelace was born in London and she wrote a program.", named)
 
 
 @extra
@@ -453,10 +477,10 @@ def test_an_answer_from_a_folder_names_page_and_heading(tmp_path: Path, cli: Cli
     asked = ("ask", "In which city was Ada Lovelace born?", "--corpus", folder, "--method", "one-r", "--lm", "pocket")
     said = cli(*asked)
     assert said.code == 0
-    assert "(report.pdf, pp. 2–3, Life)" in said.out
+    assert "report › Life (report.pdf, pp. 2–3)" in said.out
     assert "London" in said.out
-    assert "report.pdf, p. 1, The Engine" in cli("search", folder, "Babbage").out
-    assert "tides.docx, Causes" in cli("search", folder, "moon").out
+    assert "report › The Engine  report.pdf, p. 1" in cli("search", folder, "Babbage").out
+    assert "Tides › Causes  tides.docx" in cli("search", folder, "moon").out
     pdf(folder / "locked.pdf", REPORT, locked=True)
     failed = cli(*asked)
     assert (failed.code, "locked.pdf: encrypted: save it without a password" in failed.err) == (2, True)

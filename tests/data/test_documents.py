@@ -47,10 +47,10 @@ def test_a_long_document_is_split_into_about_100_words_at_sentence_ends(tmp_path
 @pytest.mark.parametrize(
     ("name", "text", "title", "body"),
     [
-        ("a.md", "Intro.\n\n## Real title ##\nBody.", "Real title", "Intro. Body."),
+        ("a.md", "Intro.\n\n## Real title ##\nBody.", "Real title", "Intro.\nBody."),
         ("a.md", "#nota heading\n\nBody goes on.", "#nota heading", "Body goes on."),
         ("a.md", "No heading here at all.", "a", "No heading here at all."),
-        ("a.md", "# T\nOne.\n```\n# code\n```\n", "T", "One. ``` # code ```"),
+        ("a.md", "# T\nOne.\n```\n# code\n```\n", "T", "One.\n# code"),
         ("a.md", "---\ntitle: 'T'\ndate: 1815\n---\nOne.", "T", "One."),
         ("a.md", "T\n===\nOne.", "T", "One."),
         ("a.txt", "# T\nOne.", "a", "# T One."),

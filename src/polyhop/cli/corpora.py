@@ -69,7 +69,7 @@ def search(
         return
     to = draw.console()
     for rank, passage in enumerate(found, 1):
-        where = location_of(passage.metadata) or passage.id
+        where = location_of(passage) or passage.id
         head = Text.assemble((f"{rank}. {draw.clean(passage.title)}", "bold"), (f"  {draw.clean(where)}", "dim"))
         below = [Text(draw.clean(passage.text, 300))]
         if linked[passage.id]:

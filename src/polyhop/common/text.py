@@ -147,13 +147,18 @@ def fold(text: str) -> str:
     return "".join(c for c in normalise_unicode("NFKD", text.casefold()) if not unicodedata.combining(c))
 
 
-def bare_title(title: str) -> str:
-    """Return a title without the parenthesis that disambiguates it.
+SECTION = " › "
+"""Separates the title of a document from its headings, in the title of a passage."""
 
-    >>> bare_title("Metropolis (1927 film)")
-    'Metropolis'
+
+def bare_title(title: str) -> str:
+    """Return the name of a page: its title without a section and without the parenthesis that disambiguates it.
+
+    >>> bare_title("Metropolis (1927 film)"), bare_title("Ledgerline › Ownership")
+    ('Metropolis', 'Ledgerline')
     """
-    return _PARENTHESIS.sub("", title) or title
+    page = title.partition(SECTION)[0]
+    return _PARENTHESIS.sub("", page) or page
 
 
 def sentences(text: str) -> list[str]:
@@ -192,8 +197,14 @@ def split_passages(text: str, target_words: int = 100) -> Iterator[str]:
 
 def passage_spans(text: str, target_words: int = 100) -> Iterator[tuple[int, int]]:
     """Yield the start and end in the text of each passage of ``split_passages``; none is blank."""
+    return pack(pieces(text, 2 * target_words), target_words)
+
+
+def pack(pieces: Iterable[tuple[int, int, int]], target_words: int = 100) -> Iterator[tuple[int, int]]:
+    """Join successive pieces of a text, each given by its start, end and number of words, into passages of about
+    ``target_words`` words. Yield the start and end of each passage."""
     begin, end, count = 0, 0, 0
-    for start, stop, size in _pieces(text, 2 * target_words):
+    for start, stop, size in pieces:
         if count and count + size > 1.25 * target_words:
             yield begin, end
             count = 0
@@ -205,8 +216,8 @@ def passage_spans(text: str, target_words: int = 100) -> Iterator[tuple[int, int
         yield begin, end
 
 
-def _pieces(text: str, max_words: int) -> Iterator[tuple[int, int, int]]:
-    """Yield the start, end and number of words of each sentence of a text; long sentences are split."""
+def pieces(text: str, max_words: int = 200) -> Iterator[tuple[int, int, int]]:
+    """Yield the start, end and number of words of each sentence of a text; longer ones are split."""
     for start, end in sentence_spans(text):
         units = [unit.span() for unit in _UNIT.finditer(text, start, end)]
         for i in range(0, len(units), max_words):

@@ -16,7 +16,7 @@ from polyhop.common.files import path_text
 from polyhop.common.text import printable
 from polyhop.data import path_or_demo
 from polyhop.data.converting.converter import SUFFIXES
-from polyhop.data.documents import document_files, read_documents, survey
+from polyhop.data.documents import READING_VERSION, document_files, read_documents, survey
 from polyhop.data.index_folder import is_broken_index, is_index, manifest_of, read_index
 from polyhop.data.lines import json_type, part_of, peek
 from polyhop.data.passages import (
@@ -283,7 +283,8 @@ def _of_files(
     """Return the corpus of a file, or of the ``files`` of a folder."""
 
     def fingerprint() -> str:
-        return _digest(files() if files else [path], path if path.is_dir() else path.parent)
+        version = READING_VERSION if unread else b""
+        return _digest(files() if files else [path], path if path.is_dir() else path.parent, version)
 
     return Corpus(_name(path), read, fingerprint, path=path, skip_bad=skip_bad, unread=unread)
 
@@ -358,9 +359,9 @@ def _name(path: Path) -> str:
     return path.parent.name if stem == "corpus" and path.parent.name else stem
 
 
-def _digest(paths: Iterable[Path], root: Path) -> str:
+def _digest(paths: Iterable[Path], root: Path, version: bytes) -> str:
     """Return a digest of the files: each path under ``root``, size, time of change, and evenly spread samples."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(version)
     for path in paths:
         status = path.stat()
         name = os.fsencode(path.relative_to(root))

@@ -9,19 +9,23 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from polyhop.common.files import path_text
-from polyhop.common.text import join_wrapped_lines, passage_spans, printable
-from polyhop.data.converting import TITLE, Block
+from polyhop.common.text import SECTION, join_wrapped_lines, pack, pieces, printable
+from polyhop.data.converting import TITLE, Block, BlockKind
 from polyhop.data.converting.converter import MAX_SECONDS_LOST, SUFFIXES, Converter, needs_extra
 from polyhop.errors import DataError
 from polyhop.types import Passage
 
+READING_VERSION = b"2"
+"""Changes when the same documents give other passages, so that no index of former passages is taken for them."""
+
 _MAX_SUFFIX = 20
+_MAX_LINE_WORDS = 200  # a longer row or line of code may be cut
+_ENDS = frozenset(".!?:;,…。！？：；，、—–-|/")
 
 
 def document_files(folder: Path) -> Iterator[Path]:
@@ -96,89 +100,136 @@ def read_documents(paths: Iterable[Path], root: Path) -> Iterator[tuple[Passage 
                 yield passage, path
 
 
-def passages_of(blocks: Iterable[Block], source: str) -> Iterator[Passage]:
-    """Yield the passages of a document. Its title is its own, its first heading, or the name of its file.
+def passages_of(blocks: Iterable[Block], source: str, title: str = "") -> Iterator[Passage]:
+    """Yield the passages of a document. The title of each is that of the document and the headings above it; the
+    document's is its own, its first heading, or ``title``, by default the name of the file.
 
     >>> blocks = [Block("Ada", 1), Block("She wrote.", page=1), Block("Life", 2, 2), Block("Born in 1815.", page=2)]
     >>> for passage in passages_of(blocks, "ada.pdf"):
     ...     print(passage.title, "|", passage.text, "|", passage.metadata)
     Ada | She wrote. | {'source': 'ada.pdf', 'page': 1}
-    Ada | Life. Born in 1815. | {'source': 'ada.pdf', 'page': 2, 'heading': 'Life'}
+    Ada › Life | Born in 1815. | {'source': 'ada.pdf', 'page': 2, 'heading': 'Life'}
     """
-    blocks = list(blocks)
-    own = [block.text for block in blocks if block.level == TITLE] or [block.text for block in blocks if block.level]
-    title = " ".join(own[0].split()) if own else Path(source).stem
     number = 0
-    for section in _sections(blocks, title):
-        content = section.text
-        for start, end in passage_spans(content):
+    for section in _sections(list(blocks), title or Path(source).stem):
+        for text, pages in section.passages():
             number += 1
-            text = " ".join(content[start:end].split())
-            metadata = {"source": source, **section.pages(start, end), **section.named}
-            yield Passage(id=f"{source}#{number}", title=title, text=text, metadata=metadata)
+            metadata = {"source": source, **pages, **section.named}
+            yield Passage(id=f"{source}#{number}", title=SECTION.join(section.path), text=text, metadata=metadata)
 
 
-@dataclass
+def _sections(blocks: Sequence[Block], name: str) -> Iterator[_Section]:
+    """Split a document at its headings. A section without text that has no sections of its own has its heading as text.
+
+    The heading that is the document's title begins no section. If a first heading of level 1 without a title above it
+    has peers, each is the title of its part.
+    """
+    title = next((" ".join(block.text.split()) for block in blocks if block.level == TITLE), "")
+    levels = [block.level for block in blocks if block.level]
+    is_single = bool(levels) and min(levels[1:], default=7) > levels[0]
+    has_parts = not title and not is_single and levels[:1] == [1]
+    if not title:
+        title = next(" ".join(block.text.split()) for block in blocks if block.level) if is_single else name
+    root = () if has_parts else (title,)
+    section, above, title_seen = _Section((title,)), list[tuple[int, str]](), False
+    for block in blocks:
+        if block.level is None:
+            section.add(block)
+            continue
+        heading = " ".join(block.text.split())
+        if block.level == TITLE or not (heading and (has_parts or title_seen or heading != title)):
+            title_seen = title_seen or block.level != TITLE
+            continue
+        is_leaf = not above or block.level <= above[-1][0]
+        yield from section.finished(is_leaf=is_leaf)
+        while above and above[-1][0] >= block.level:
+            above.pop()
+        above.append((block.level, heading))
+        section = _Section((*root, *(heading for _, heading in above)), heading, block.page)
+    yield from section.finished(is_leaf=True)
+
+
 class _Section:
-    """The text under one heading, which is its first sentence."""
+    """The text under a heading: a line for each paragraph, row and line of code. The title and the headings above it
+    are its ``path``."""
 
-    heading: str
-    parts: list[str] = field(default_factory=list)
-    length: int = 0
-    starts: list[int] = field(default_factory=list)
-    numbers: list[int] = field(default_factory=list)
+    def __init__(self, path: tuple[str, ...], heading: str = "", page: int | None = None) -> None:
+        self.path, self.named = path, {"heading": heading} if heading else {}
+        self._heading = Block(heading, page=page)
+        self._parts: list[str] = []
+        self._length = 0
+        self._spans: list[tuple[int, int, BlockKind]] = []
+        self._captions: dict[int, str] = {}
+        self._starts: list[int] = []  # of pages
+        self._numbers: list[int] = []
+        self._latest: Block | None = None
 
     def add(self, block: Block) -> None:
-        """Append a block. The text of a page continues that of the page before it."""
-        gap, text = "\n" if block.page else "\n\n", join_wrapped_lines(block.text)
-        if block.page and block.page not in self.numbers[-1:]:
-            self.starts.append(self.length + len(gap))
-            self.numbers.append(block.page)
-        self.parts += (gap, text)
-        self.length += len(gap) + len(text)
+        """Append a block. The text of a page continues that of the page before it; any other block is a new line, and
+        a sentence ends before it."""
+        text = block.text if block.kind == "code" else " ".join(join_wrapped_lines(block.text).split())
+        if not text:
+            return
+        continued = self._continues(block)
+        gap = self._gap(block, continued)
+        start, self._length = self._length + len(gap), self._length + len(gap) + len(text)
+        self._parts += (gap, text)
+        if block.page and block.page not in self._numbers[-1:]:
+            self._starts.append(start)
+            self._numbers.append(block.page)
+        if block.caption:
+            self._captions[start] = block.caption
+        if continued:
+            start = self._spans.pop()[0]
+        self._spans.append((start, self._length, block.kind))
+        self._latest = Block(text[-1], None, block.page, block.kind)
 
-    @property
-    def text(self) -> str:
-        """The text, joined once: appending to a string copies all of it."""
-        return "".join(self.parts)
+    def _continues(self, block: Block) -> bool:
+        """Return True if a block is the text of a page and the block before it that of another page."""
+        latest = self._latest
+        if latest is None or not latest.kind == block.kind == "text":
+            return False
+        return None not in (latest.page, block.page) and latest.page != block.page
 
-    @property
-    def has_content(self) -> bool:
-        """True if it holds more than its heading."""
-        return bool(self.parts) and self.text.strip() != _as_sentence(self.heading)
+    def _gap(self, block: Block, continued: bool) -> str:
+        if self._latest is None:
+            return ""
+        if continued:
+            return " "
+        ends = self._latest.kind == "code" or self._latest.text in _ENDS
+        return "\n" if ends else ".\n"
 
-    @property
-    def named(self) -> dict[str, Any]:
-        """The heading as metadata, if there is one."""
-        return {"heading": self.heading} if self.heading else {}
+    def finished(self, *, is_leaf: bool) -> Iterator[_Section]:
+        """Yield the section if it has text; its heading is the text of an empty one without sections of its own."""
+        if not self._parts and is_leaf:
+            self.add(self._heading)
+        if self._parts:
+            yield self
 
-    def pages(self, start: int, end: int) -> dict[str, Any]:
-        """Return the page on which a span of the text begins, and the page on which it ends if that is another."""
-        if not self.numbers:
+    def passages(self) -> Iterator[tuple[str, dict[str, int]]]:
+        """Yield the text and the pages of each passage. A passage ends where a sentence begins on a new page; the rows
+        of a table that begin a passage follow the caption of the table."""
+        content = "".join(self._parts)
+        for _, on_page in groupby(self._pieces(content), key=lambda piece: self._page(piece[0])):
+            for start, end in pack(on_page):
+                caption = self._captions.get(start)
+                text = content[start:end]
+                yield f"{caption}\n{text}" if caption else text, self._pages(start, end)
+
+    def _pieces(self, content: str) -> Iterator[tuple[int, int, int]]:
+        """Yield the start, end and number of words of each row, line of code and sentence, which no passage cuts."""
+        for start, end, kind in self._spans:
+            found = [(start + i, start + j, words) for i, j, words in pieces(content[start:end])]
+            words = sum(words for _, _, words in found)
+            yield from [(start, end, words)] if kind != "text" and words <= _MAX_LINE_WORDS else found
+
+    def _page(self, i: int) -> int | None:
+        """Return the page of a character of the content."""
+        return self._numbers[max(0, bisect_right(self._starts, i) - 1)] if self._numbers else None
+
+    def _pages(self, start: int, end: int) -> dict[str, int]:
+        """Return the page on which a passage begins, and the page on which it ends if that is another."""
+        first, last = self._page(start), self._page(end - 1)
+        if first is None or last is None:
             return {}
-        first, last = (self.numbers[max(0, bisect_right(self.starts, i) - 1)] for i in (start, end - 1))
         return {"page": first} if first == last else {"page": first, "last_page": last}
-
-
-def _sections(blocks: Iterable[Block], title: str) -> Iterator[_Section]:
-    """Split a document at its headings. The heading that is its title does not count, and one without text is merged
-    into the next section."""
-    section, title_seen = _Section(""), False
-    for block in blocks:
-        name = " ".join(block.text.split())
-        if block.level is None:
-            if name:
-                section.add(block)
-        elif block.level > TITLE and (title_seen or name != title):
-            if section.has_content:
-                yield section
-                section = _Section(name)
-            section.heading = name
-            section.add(Block(_as_sentence(name), page=block.page))
-        title_seen = title_seen or (block.level is not None and block.level > TITLE and name == title)
-    if section.parts:
-        yield section
-
-
-def _as_sentence(heading: str) -> str:
-    return heading if heading.endswith((".", "!", "?", ":", "。", "！", "？")) else f"{heading}."

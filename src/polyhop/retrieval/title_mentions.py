@@ -2,7 +2,8 @@
 
 A title has up to three names: the whole title, the title without a final parenthesis ("Chatterbox" for "Chatterbox
 (1936 film)"), and the part before its first comma if that has at least two words ("Oakdale Park, New York"). A one-word
-name counts unless it is a stop word, a number, or in lower case. In a language written without blanks each character is
+name counts unless it is a stop word, a number, or in lower case. The title of a section, "Ledgerline › Ownership", has
+the names of the document and of each heading. In a language written without blanks each character is
 a word, but for this last rule an unbroken run of characters is one word.
 """
 
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from polyhop.common.text import CJK, bare_title, normalise_unicode
+from polyhop.common.text import CJK, SECTION, bare_title, normalise_unicode
 from polyhop.retrieval.analysis import ENGLISH, Analysis
 from polyhop.retrieval.store import map_bytes
 
@@ -67,11 +68,18 @@ def names_of(title: str, analysis: Analysis = ENGLISH) -> list[str]:
     ['Matilda of Brabant Countess of Holland', 'Matilda of Brabant']
     >>> names_of("1984"), names_of("It"), names_of("of")
     ([], [], [])
+    >>> names_of("Ledgerline (Go) › Ownership")
+    ['Ledgerline ( Go )', 'Ledgerline', 'Ownership']
     """
+    return list(dict.fromkeys(name for part in title.split(SECTION) for name in _names_of_part(part, analysis)))
+
+
+def _names_of_part(title: str, analysis: Analysis) -> list[str]:
+    """Return the names for the title of a document, or for one of its headings."""
     bare = bare_title(title.replace("（", "(").replace("）", ")"))
     first = tokens(bare.partition(",")[0], analysis)
     forms = [tokens(title, analysis), tokens(bare, analysis), first if len(first) > 1 else []]
-    return list(dict.fromkeys(" ".join(form) for form in forms if _singles_out(form, bare, analysis)))
+    return [" ".join(form) for form in forms if _singles_out(form, bare, analysis)]
 
 
 def _singles_out(form: list[str], title: str, analysis: Analysis) -> bool:

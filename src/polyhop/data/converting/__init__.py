@@ -1,10 +1,10 @@
-"""Documents as blocks of text in reading order: PDF, DOCX, HTML, EPUB, Markdown and plain text; and the limits of all
-converters."""
+"""Documents of all kinds as blocks of text in reading order, and the limits of all converters."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from polyhop.common.text import normalise_unicode
 
@@ -31,14 +31,22 @@ _UNPRINTED = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ufeff\ufffe\uffff\ud800-\u
 _LIGATURES = {code: normalise_unicode("NFKC", chr(code)) for code in range(0xFB00, 0xFB07)}
 
 
+BlockKind: TypeAlias = Literal["text", "row", "code"]
+"""Running text, the row of a table or a line of code. No passage cuts a row or a line of code in two."""
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """A paragraph or the text of a page (no ``level``), a heading of ``level`` 1 to 6, or the document's ``TITLE``.
-    Pages count from 1."""
+
+    ``page`` counts from 1, as do the slides of a presentation; ``caption`` is that of the table that a row is of.
+    """
 
     text: str
     level: int | None = None
     page: int | None = None
+    kind: BlockKind = "text"
+    caption: str = ""
 
 
 def tidy(text: str) -> str:

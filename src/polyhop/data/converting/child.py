@@ -8,6 +8,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from polyhop.errors import DataError
 
 MAX_MEMORY = 768 * 2**20
 """Maximum bytes of memory of the process, where the system has such a limit."""
+
+_FIELDS = [field.name for field in fields(Block)]
 
 
 def _text_file(path: Path) -> Iterator[Block]:
@@ -69,7 +72,7 @@ def convert(path: Path) -> Iterator[Block]:
         raise DataError(f"has {status.st_size:,} bytes; the maximum is {limit:,}")
     characters, headings, is_empty = 0, 0, converter not in (_text_file, _markdown_file)
     for block in converter(path):
-        if text := tidy(block.text).strip():
+        if text := tidy(block.text).rstrip():
             characters += len(text)
             headings += bool(block.level)
             if characters > MAX_CHARACTERS:
@@ -77,7 +80,7 @@ def convert(path: Path) -> Iterator[Block]:
             if headings > MAX_HEADINGS:
                 raise DataError(f"has more than {MAX_HEADINGS:,} headings")
             is_empty = is_empty and block.level == TITLE
-            yield Block(text, block.level, block.page)
+            yield replace(block, text=text if block.kind == "code" else text.lstrip(), caption=tidy(block.caption))
     if is_empty:
         raise DataError("no text in it")
 
@@ -100,7 +103,7 @@ def _replies(path: Path) -> Iterator[dict[str, Any]]:
     """Yield each block of a document, then its end or its fault."""
     try:
         for block in convert(path):
-            yield {"text": block.text, "level": block.level, "page": block.page}
+            yield {name: getattr(block, name) for name in _FIELDS}
         yield {"end": True}
     except DataError as error:
         yield {"fault": str(error)}

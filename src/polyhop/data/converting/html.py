@@ -1,4 +1,4 @@
-"""HTML as blocks: the visible text of a page, and its headings.
+"""HTML as blocks: the visible text of a page, its headings, and its tables row by row.
 
 Tags are found as browsers find them, in one pass: an unclosed comment, tag or script swallows the rest of the page. An
 open quote ends with its tag. The standard library's parser searches for each such end again, which takes hours for a
@@ -10,17 +10,22 @@ from __future__ import annotations
 import re
 from codecs import lookup
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from html import unescape
 
 from polyhop.data.converting import TITLE, Block
+from polyhop.data.converting.tables import Cell, table_blocks
 
 _DROPPED = frozenset("script style template noscript svg math iframe object canvas select nav".split())
 _BLOCKS = frozenset(
     """address article aside blockquote body caption center dd details div dl dt fieldset figcaption figure footer form
-    header hr html legend li main ol p pre section summary table tbody tfoot thead tr ul""".split()
+    header hr html legend li main ol p pre section summary table tbody td tfoot th thead tr ul""".split()
 )
-_CELLS = frozenset({"td", "th", "br", "img", "wbr", "option", "input"})
+_SPACES = frozenset({"br", "img", "wbr", "option", "input"})
+_BOLD = frozenset({"b", "strong"})
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_SPAN = re.compile(r"\b(colspan|rowspan)\s*=\s*[\"']?(\d{1,5})", re.IGNORECASE)
+_MAX_TAG = 1000  # characters of a cell's tag that are searched
 _CHARSET = re.compile(rb"(?:charset|encoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
 _MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _CODECS = (
@@ -47,13 +52,21 @@ def html_blocks(markup: str) -> Iterator[Block]:
     >>> [(block.level, block.text) for block in html_blocks(page)]
     [(0, 'Ada'), (1, 'Ada'), (None, 'She wrote.'), (2, 'Life'), (None, 'Born in 1815.')]
     """
-    reader = _Reader()
-    reader.read(markup)
-    reader.end_block()
-    main = next((block.text for block in reader.blocks if block.level == 1), " ".join("".join(reader.title).split()))
+    reader = _Reader(markup)
+    main = next((block.text for block in reader.blocks if block.level == 1), reader.title)
     if main:
         yield Block(main, TITLE)
     yield from reader.blocks
+
+
+def fragment_blocks(markup: str) -> list[Block]:
+    """Return the blocks of HTML that another format was converted to; its ``title`` element is its title.
+
+    >>> [block.text for block in fragment_blocks("<table><tr><th>Name<th>Bar<tr><td>P1<td>3<tr><td>P2<td>5</table>")]
+    ['Name: P1; Bar: 3', 'Name: P2; Bar: 5']
+    """
+    reader = _Reader(markup)
+    return [Block(reader.title, TITLE), *reader.blocks] if reader.title else reader.blocks
 
 
 def decode_html(data: bytes) -> str:
@@ -75,18 +88,58 @@ def decode_html(data: bytes) -> str:
     return data.decode("cp1252", "replace")
 
 
-class _Reader:
-    """A reader that collects blocks without building a tree, so neither depth nor wrong nesting matters."""
+@dataclass
+class _OpenCell:
+    """A cell of an open table. It is a header if its tag says so, or if all its text is bold."""
 
-    def __init__(self) -> None:
+    is_header: bool
+    columns: int = 1
+    rows: int = 1
+    blocks: list[Block] = field(default_factory=list)
+    has_bold: bool = False
+    has_plain: bool = False
+
+    def closed(self) -> Cell:
+        """Return the finished cell: its paragraphs as one line."""
+        texts = [block.text for block in self.blocks]
+        texts[:-1] = [text if text.endswith((".", ":", ";", ",", "!", "?")) else f"{text}," for text in texts[:-1]]
+        return Cell(" ".join(texts), self.is_header or (self.has_bold and not self.has_plain), self.columns, self.rows)
+
+
+@dataclass
+class _OpenTable:
+    """A table that is being read."""
+
+    rows: list[list[_OpenCell]] = field(default_factory=list)
+    caption: list[Block] = field(default_factory=list)
+    in_head: bool = False
+
+
+class _Reader:
+    """A reader that collects blocks without building a tree, so neither depth nor wrong nesting matters.
+
+    A table with a heading, code or another table inside serves the layout: its cells are ordinary blocks.
+
+    Attributes:
+        title: the text of the ``title`` element.
+    """
+
+    def __init__(self, markup: str) -> None:
         self.blocks: list[Block] = []
-        self.title: list[str] = []
+        self._title: list[str] = []
         self._texts: list[str] = []
         self._level: int | None = None
-        self._in_title = False
+        self._in_title, self._in_code, self._bold = False, False, 0
         self._dropping, self._depth = "", 0
+        self._tables: list[_OpenTable | None] = []  # None: a table that serves the layout
+        self._target = self.blocks  # of the next block: a cell, a caption, or the page
+        self._read(markup)
+        self._end_block()
+        while self._tables:
+            self._end_table()
+        self.title = " ".join("".join(self._title).split())
 
-    def read(self, markup: str) -> None:
+    def _read(self, markup: str) -> None:
         """Read a page, in time linear in its length."""
         i = 0
         while (opening := markup.find("<", i)) >= 0:
@@ -116,7 +169,7 @@ class _Reader:
             return -1
         tag, self_closing = name[0].lower(), markup[end - 2] == "/"
         if not closing:
-            self._start(tag)
+            self._start(tag, markup[start : min(end, start + _MAX_TAG)])
             if tag in _RAW and not self_closing:
                 close = _RAW[tag].search(markup, end)
                 return close.start() if close else -1
@@ -124,20 +177,44 @@ class _Reader:
             self._end(tag)
         return end
 
-    def _start(self, tag: str) -> None:
+    def _start(self, tag: str, markup: str) -> None:
         if self._dropping:
             self._depth += tag == self._dropping
         elif tag in _DROPPED:
             self._dropping, self._depth = tag, 1
         elif tag == "title":
             self._in_title = True
-        elif tag in _HEADINGS:
-            self.end_block()
-            self._level = _HEADINGS[tag]
-        elif tag in _BLOCKS:
-            self.end_block()
-        elif tag in _CELLS:
-            self._texts.append(" ")
+        elif tag in _SPACES:
+            self._texts.append("\n" if self._in_code else " ")
+        elif tag in _BOLD:
+            self._bold += 1
+        elif tag in _BLOCKS or tag in _HEADINGS:
+            self._end_block()
+            if tag in _HEADINGS or tag in ("table", "pre"):
+                self._flatten()
+            self._level, self._in_code = _HEADINGS.get(tag), tag == "pre"
+            if tag == "table":
+                self._tables.append(_OpenTable())
+            elif self._tables and self._tables[-1]:
+                self._start_part(self._tables[-1], tag, markup)
+
+    def _start_part(self, table: _OpenTable, tag: str, markup: str) -> None:
+        """Start a row, a cell or the caption of a table."""
+        if tag in ("thead", "tbody", "tfoot"):
+            table.in_head = tag == "thead"
+        elif tag == "tr":
+            table.rows.append([])
+            self._target = self.blocks
+        elif tag == "caption":
+            self._target = table.caption
+        elif tag in ("td", "th"):
+            spans = {name.lower(): int(number) for name, number in _SPAN.findall(markup)}
+            is_header = tag == "th" or table.in_head
+            cell = _OpenCell(is_header, spans.get("colspan", 1), spans.get("rowspan", 1))
+            if not table.rows:
+                table.rows.append([])
+            table.rows[-1].append(cell)
+            self._target, self._bold = cell.blocks, 0
 
     def _end(self, tag: str) -> None:
         if self._dropping:
@@ -145,21 +222,51 @@ class _Reader:
             self._dropping = self._dropping if self._depth else ""
         elif tag == "title":
             self._in_title = False
-        elif tag in _BLOCKS or tag in _HEADINGS:
-            self.end_block()
-        elif tag in _CELLS:
+        elif tag in _SPACES:
             self._texts.append(" ")
+        elif tag in _BOLD:
+            self._bold = max(0, self._bold - 1)
+        elif tag in _BLOCKS or tag in _HEADINGS:
+            self._end_block()
+            if tag == "table" and self._tables:
+                self._end_table()
+            elif tag in ("td", "th", "tr", "caption"):
+                self._target = self.blocks
 
     def _add_text(self, text: str) -> None:
-        if not self._dropping:
-            (self.title if self._in_title else self._texts).append(unescape(text))
+        if self._dropping:
+            return
+        (self._title if self._in_title else self._texts).append(unescape(text))
+        table = self._tables[-1] if self._tables else None
+        if table and table.rows and table.rows[-1] and text.strip():
+            cell = table.rows[-1][-1]
+            cell.has_bold, cell.has_plain = cell.has_bold or self._bold > 0, cell.has_plain or not self._bold
 
-    def end_block(self) -> None:
-        """Make a block of the collected text."""
-        text = " ".join("".join(self._texts).split())
-        if text:
-            self.blocks.append(Block(text, self._level))
-        self._texts, self._level = [], None
+    def _end_block(self) -> None:
+        """Make a block of the collected text; of code, a block for each line."""
+        text = "".join(self._texts)
+        if self._in_code:
+            self._target += (
+                Block(line.rstrip(), kind="code") for line in text.expandtabs(4).split("\n") if line.strip()
+            )
+        elif words := " ".join(text.split()):
+            self._target.append(Block(words, self._level))
+        self._texts, self._level, self._in_code = [], None, False
+
+    def _end_table(self) -> None:
+        """Add the rows of the innermost table."""
+        self._target = self.blocks
+        if table := self._tables.pop():
+            rows = [[cell.closed() for cell in row] for row in table.rows]
+            self.blocks += table_blocks(rows, " ".join(block.text for block in table.caption))
+
+    def _flatten(self) -> None:
+        """Add the cells of the innermost table, which serves the layout, as ordinary blocks."""
+        if self._tables and (table := self._tables[-1]):
+            self._tables[-1] = None
+            for blocks in (table.caption, *(cell.blocks for row in table.rows for cell in row)):
+                self.blocks += blocks
+            self._target = self.blocks
 
 
 def _after(mark: re.Pattern[str], markup: str, start: int) -> int:

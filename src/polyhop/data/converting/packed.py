@@ -12,6 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 from xml.etree import ElementTree
@@ -120,13 +121,13 @@ def epub_blocks(path: Path) -> Iterator[Block]:
 
 
 def _chapter_blocks(blocks: list[Block]) -> Iterator[Block]:
-    """Yield the blocks of a chapter. Its title becomes its heading if it has no other."""
-    has_heading = any(block.level and block.level > TITLE for block in blocks)
+    """Yield the blocks of a chapter, its first heading at level 1. Its title becomes its heading if it has no other."""
+    first = next((block.level for block in blocks if block.level), None)
     for block in blocks:
-        if block.level != TITLE:
+        if block.level is None:
             yield block
-        elif not has_heading:
-            yield Block(block.text, 1)
+        elif block.level != TITLE or first is None:
+            yield replace(block, level=max(1, block.level - (first or 0) + 1))
 
 
 def _encrypted_parts(book: zipfile.ZipFile) -> set[str]:

@@ -34,11 +34,11 @@ export function found(words, text) {
   return start < 0 ? [] : [[start, start + wanted.length]];
 }
 
-/** The location of a passage in a document: its file, page and heading. */
-export function locationOf({ metadata = {} }) {
+/** The location of a passage in a document: its file, page and heading, unless its title names this. */
+export function locationOf({ title = "", metadata = {} }) {
   const { source, page, last_page: last, heading } = metadata;
   if (typeof source !== "string") return "";
-  return [source, last ? `pp. ${page}–${last}` : page ? `p. ${page}` : "", heading].filter(Boolean).join(", ");
+  return [source, last ? `pp. ${page}–${last}` : page ? `p. ${page}` : "", title.endsWith(` › ${heading}`) ? "" : heading].filter(Boolean).join(", ");
 }
 
 /** A passage as an article; `words`, such as a node's answer, are marked besides the spans that the story used. */

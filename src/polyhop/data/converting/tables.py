@@ -1,0 +1,157 @@
+"""Tables as lines of text: a line for each row, which names the column of each cell.
+
+Company: Lumacell; Supplies: alkaline batteries; Based in: Graz, Austria
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
+
+from polyhop.common.text import split_passages
+from polyhop.data.converting import Block
+
+MAX_COLUMNS = 1000
+"""Maximum columns over which a cell is repeated."""
+
+_MAX_ROW_WORDS = 150  # a longer row becomes several lines, each with its first cell
+_MAX_KEY_WORDS = 20  # of a cell or a heading that is repeated
+_MAX_HEADERS = 3  # rows of headers
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of a table, and the numbers of columns and rows that it spans."""
+
+    text: str = ""
+    is_header: bool = False
+    columns: int = 1
+    rows: int = 1
+
+
+class _Part(NamedTuple):
+    """A filled cell of a row, and the name of its column; "" if it has none."""
+
+    name: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text}" if self.name and self.name != self.text else self.text
+
+
+def table_blocks(table: Iterable[Sequence[Cell]], caption: str = "", page: int | None = None) -> Iterator[Block]:
+    """Yield the caption of a table and a line for each row below its headers. Spanned cells are repeated; a cell over
+    all columns precedes the rows below it.
+
+    The headers are the first rows of header cells. Without any, the first row of three or more columns is taken for
+    them unless it holds a digit or a gap; a row of two cells is a name and its value.
+
+    >>> rows = [["Company", "Founded", "Based in"], ["Lumacell", "1987", "Graz, Austria"]]
+    >>> for block in table_blocks(([Cell(text) for text in row] for row in rows), caption="Suppliers"):
+    ...     print(block.kind, "|", block.text)
+    text | Suppliers
+    row | Company: Lumacell; Founded: 1987; Based in: Graz, Austria
+    """
+    rows = [row for row in _spread(table) if any(cell.text for cell in row)]
+    count = _count_headers(rows)
+    columns = max(map(len, rows), default=0)
+    names = [_name([row[i].text for row in rows[:count] if i < len(row)]) for i in range(columns)]
+    if caption:
+        yield Block(caption, page=page)
+    group: list[_Part] = []
+    unused = dict.fromkeys(filter(None, names))
+    for row in rows[count:]:
+        parts = _parts(names, row)
+        if 1 < columns == len(row) and len({id(cell) for cell in row}) == 1:
+            parts = [_Part("", row[0].text)]
+            group = parts if len(row[0].text.split()) <= _MAX_KEY_WORDS else []
+        else:
+            parts = group + parts
+        for part in parts:
+            unused.pop(part.name, None)
+        for line in _lines(parts):
+            yield Block(line, page=page, kind="row", caption=caption)
+    if unused:
+        yield Block("; ".join(unused), page=page, kind="row", caption=caption)
+
+
+def grid_blocks(grid: Iterable[Sequence[str]], page: int | None = None) -> Iterator[Block]:
+    """Yield the blocks of a sheet: the tables that blank rows separate, each with the single cells above it as its
+    caption.
+
+    >>> [block.text for block in grid_blocks([["Pumps"], ["Name", "Bar", "At"], ["P1", "3", "A"], [], ["Seen in May"]])]
+    ['Pumps', 'Name: P1; Bar: 3; At: A', 'Seen in May']
+    """
+    rows: list[list[Cell]] = []
+    captions: list[str] = []
+    for cells in chain(grid, [[]]):
+        filled = [" ".join(cell.split()) for cell in cells if cell.strip()]
+        if len(filled) > 1 or (filled and rows):
+            rows.append([Cell(" ".join(cell.split())) for cell in cells])
+        elif filled:
+            captions += filled
+        else:
+            yield from table_blocks(rows, ". ".join(captions), page)
+            rows, captions = [], []
+
+
+def _spread(table: Iterable[Sequence[Cell]]) -> Iterator[list[Cell]]:
+    """Yield the rows of a table with each cell at all its columns and rows."""
+    below: dict[int, tuple[Cell, int]] = {}
+    for cells in table:
+        row: list[Cell] = []
+        for cell in cells:
+            _carry(row, below)
+            for _ in range(max(1, min(cell.columns, MAX_COLUMNS - len(row)))):
+                if cell.rows > 1:
+                    below[len(row)] = cell, cell.rows - 1
+                row.append(cell)
+        _carry(row, below)
+        yield row
+
+
+def _carry(row: list[Cell], below: dict[int, tuple[Cell, int]]) -> None:
+    """Append the cells of earlier rows that reach into a row at its next columns."""
+    while len(row) in below:
+        cell, left = below.pop(len(row))
+        if left > 1:
+            below[len(row)] = cell, left - 1
+        row.append(cell)
+
+
+def _count_headers(rows: Sequence[Sequence[Cell]]) -> int:
+    """Return the number of rows that name the columns."""
+    marked = 0
+    while marked < min(_MAX_HEADERS, len(rows) - 1) and all(cell.is_header or not cell.text for cell in rows[marked]):
+        marked += 1
+    if marked or len(rows) < 2 or len(rows[0]) < 3 or any(cell.is_header for row in rows for cell in row):
+        return marked
+    return int(all(cell.text and not any(map(str.isdigit, cell.text)) for cell in rows[0]))
+
+
+def _name(headers: Sequence[str]) -> str:
+    """Return the name of a column: its headers from top to bottom, each once."""
+    return " ".join(dict.fromkeys(filter(None, headers))).rstrip(" :")
+
+
+def _parts(names: Sequence[str], row: Sequence[Cell]) -> list[_Part]:
+    """Return the filled cells of a row, each with the name of its column. Without names, the first cell of two, or one
+    that is a header, names the cell after it."""
+    found = {(name, id(cell)): _Part(name, cell.text) for name, cell in zip(names, row, strict=False) if cell.text}
+    parts = list(found.values())
+    if not any(names) and len(parts) > 1 and (len(parts) == 2 or row[0].is_header):
+        return [_Part(parts[0].text.rstrip(" :"), parts[1].text), *parts[2:]]
+    return parts
+
+
+def _lines(parts: Sequence[_Part]) -> Iterator[str]:
+    """Yield the parts of a row as a line, or as several if it is long, each with the first part."""
+    line = "; ".join(map(str, parts))
+    if len(line.split()) <= _MAX_ROW_WORDS:
+        yield line
+        return
+    key = [parts[0]] if len(str(parts[0]).split()) <= _MAX_KEY_WORDS else []
+    for name, text in parts[len(key) :]:
+        yield from ("; ".join(map(str, [*key, _Part(name, piece)])) for piece in split_passages(text))
