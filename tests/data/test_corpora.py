@@ -170,9 +170,9 @@ def test_a_corpus_of_only_bad_lines_is_empty(tmp_path: Path) -> None:
 def test_a_missing_file_or_unknown_format_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere\.jsonl: no such file"):
         open_corpus(tmp_path / "nowhere.jsonl")
-    (tmp_path / "wiki.tsv").write_text("id\twords\ttitle\n")
+    (tmp_path / "wiki.table").write_text("id\twords\ttitle\n")
     with pytest.raises(DataError, match=r"unknown corpus format: begins with b'id\\twords\\ttitle\\n'.*BEIR"):
-        open_corpus(tmp_path / "wiki.tsv")
+        open_corpus(tmp_path / "wiki.table")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "picture.png").write_bytes(b"")
     with pytest.raises(DataError, match=r"no corpus in this folder; it holds picture\.png\. Accepted: JSON lines"):

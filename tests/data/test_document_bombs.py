@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from polyhop.data.converting import Block, child, html, packed
+from polyhop.data.converting import Block, child, encodings, packed
 from polyhop.data.converting.converter import Converter
-from polyhop.data.converting.html import decode_html, html_blocks
+from polyhop.data.converting.encodings import decode_page
+from polyhop.data.converting.html import html_blocks
 from polyhop.data.documents import passages_of
 from polyhop.errors import DataError
 from tests.kit.documents import docx, epub, write_zip
@@ -92,11 +93,11 @@ def test_too_many_headings_are_a_fault(tmp_path: Path, monkeypatch: pytest.Monke
 )
 def test_an_encoding_that_no_browser_knows_is_not_used(charset: str) -> None:
     page = f"<meta charset={charset}>" + "a-b +ADw-script+AD4- \\u003cscript\\u003e ~{ " * 1000
-    assert decode_html(page.encode()) == page
+    assert decode_page(page.encode()) == (page, "")
 
 
 def test_the_encodings_are_named_as_python_names_them() -> None:
-    for name in html._CODECS - {"iso8859-12"}:  # there is none
+    for name in encodings._CODECS - {"iso8859-12"}:  # there is none
         assert codecs.lookup(name).name == name
 
 

@@ -79,15 +79,38 @@ def test_a_folder_of_empty_documents_is_an_error(tmp_path: Path) -> None:
         list(open_corpus(tmp_path))
 
 
-def test_text_that_is_not_utf8_is_reported_or_counted(tmp_path: Path) -> None:
+def test_an_encoding_is_guessed_and_named(tmp_path: Path) -> None:
+    texts = {
+        "west.txt": ("Café – naïve.", "cp1252"),
+        "wide.md": ("Café.", "utf-16"),
+        "plain.csv": ("Café;Ü", "utf-8-sig"),
+    }
+    for name, (text, encoding) in {**texts, "bare.txt": ("Café here.", "utf-16-be")}.items():
+        (tmp_path / name).write_bytes(text.encode(encoding))
+    (tmp_path / "odd.py").write_bytes(b"# caf\xe9 \x81")
+    (tmp_path / "binary.txt").write_bytes(b"\x7fELF\0\0\1\0\0x")
+    corpus = open_corpus(tmp_path)
+    assert {p.id: p.text for p in corpus} == {
+        "bare.txt#1": "Café here.",
+        "odd.py#1": "# café \x81",
+        "plain.csv#1": "Café: Ü",
+        "west.txt#1": "Café – naïve.",
+        "wide.md#1": "Café.",
+    }
+    assert corpus.guesses == ["bare.txt (UTF-16)", "odd.py (Latin-1)", "west.txt (Windows-1252)"]
+    left_out = "binary.txt (not a text: it holds zero bytes)"
+    guessed = "bare.txt (UTF-16), odd.py (Latin-1), west.txt (Windows-1252)"
+    assert corpus.summary == f"5 files, 5 passages; left out: {left_out}; encoding guessed: {guessed}"
+
+
+def test_one_document_that_cannot_be_read_is_an_error_in_a_folder_it_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "bad.xlsx").write_bytes(b"no zip")
+    with pytest.raises(DataError, match=r"bad\.xlsx: damaged"):
+        list(open_corpus(tmp_path / "bad.xlsx"))
     make(tmp_path, {"good.txt": "Good."})
-    (tmp_path / "bad.txt").write_bytes("café".encode("latin-1"))
-    (tmp_path / "bom.txt").write_bytes(b"\xef\xbb\xbfMark.")
-    with pytest.raises(DataError, match=r"bad\.txt: not UTF-8 text \(byte 3\)"):
-        list(open_corpus(tmp_path))
-    lenient = open_corpus(tmp_path, skip_bad=True)
-    assert [(p.id, p.text) for p in lenient] == [("bom.txt#1", "Mark."), ("good.txt#1", "Good.")]
-    assert lenient.skipped == 1
+    corpus = open_corpus(tmp_path)
+    assert [p.id for p in corpus] == ["good.txt#1"]
+    assert (corpus.skipped, corpus.left_out) == (1, ["bad.xlsx (damaged: File is not a zip file)"])
 
 
 def test_links_out_of_the_folder_and_hidden_files_are_left_out(tmp_path: Path) -> None:
@@ -127,7 +150,7 @@ def mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of two texts, two documents of an extra that is not installed, and files that no one reads."""
     monkeypatch.setattr(converter, "is_installed", lambda extra: False)
     monkeypatch.setenv("POLYHOP_CACHE", str(tmp_path / "cache"))
-    files = {"a.txt": "Ada was born in London.", "b.md": "# Alan\nAlan was born in Paddington.", "talk.PPTX": "x"}
+    files = {"a.txt": "Ada was born in London.", "b.md": "# Alan\nAlan was born in Paddington.", "talk.ODP": "x"}
     more = {"one.docx": "x", "sub/two.docx": "x", "Makefile": "all:", "old\x1b[31m.d\x07oc": "x"}
     folder = make(tmp_path / "mixed", files | more)
     (folder / "out.txt").symlink_to(make(tmp_path / "outside", {"secret.txt": "Secret."}) / "secret.txt")
@@ -136,10 +159,10 @@ def mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 LEFT_OUT = [
     "2 .docx (pip install 'polyhop[docs]')",
-    "1 file without a suffix (cannot be read)",
-    "1 .doc (cannot be read)",
+    "1 file without a suffix (not a supported kind)",
+    "1 .doc (not a supported kind)",
     "1 .txt (link out of the folder)",
-    "1 .pptx (cannot be read)",
+    "1 .odp (not a supported kind)",
 ]
 
 
@@ -188,28 +211,26 @@ async def test_a_server_logs_what_is_left_out(mixed: Path, caplog: pytest.LogCap
     await service.aclose()
 
 
-def test_an_unreadable_document_stops_or_is_named_also_from_a_kept_index(mixed: Path, cli: Cli) -> None:
+def test_unreadable_documents_and_guesses_are_named_also_from_a_kept_index(mixed: Path, cli: Cli) -> None:
     for number in range(10):
-        (mixed / f"bad{number}.txt").write_bytes(b"\xff")
-    stopped = cli("search", mixed, "Ada")
-    assert (stopped.code, "bad0.txt: not UTF-8 text" in stopped.err) == (2, True)
+        (mixed / f"bad{number}.txt").write_bytes(b"\0")
+        (mixed / f"west{number}.txt").write_bytes(b"caf\xe9")
     for _ in range(2):
-        said = cli("search", mixed, "Ada", "--skip-bad").err
-        assert "bad0.txt (not UTF-8 text (byte 0): save it as UTF-8), bad1.txt (" in said
-        assert said.endswith(", 2 more documents\n")
-    lenient = open_corpus(mixed, skip_bad=True)
-    assert (len(list(lenient)), lenient.skipped) == (2, 10)
+        said = cli("search", mixed, "Ada").err
+        assert "12 files, 12 passages; left out: " in said
+        assert "bad0.txt (not a text: it holds zero bytes), bad1.txt (" in said
+        assert ", 2 more documents; encoding guessed: west0.txt (Windows-1252), west1.txt (" in said
+        assert said.endswith(", 2 more files\n")
 
 
 def test_a_folder_of_which_nothing_can_be_read_is_an_error(mixed: Path) -> None:
     for name in ("a.txt", "b.md"):
         (mixed / name).unlink()
-    for skip_bad in (False, True):
-        with pytest.raises(DataError, match=r"no passages in it; left out: 2 \.docx \(pip install 'polyhop\[docs\]'\)"):
-            list(open_corpus(mixed, skip_bad=skip_bad))
-    (mixed / "bad.txt").write_bytes(b"\xff")
-    with pytest.raises(DataError, match=r"no passages in it; left out: .*bad\.txt \(not UTF-8"):
-        list(open_corpus(mixed, skip_bad=True))
+    with pytest.raises(DataError, match=r"no passages in it; left out: 2 \.docx \(pip install 'polyhop\[docs\]'\)"):
+        list(open_corpus(mixed))
+    (mixed / "bad.txt").write_bytes(b"\0")
+    with pytest.raises(DataError, match=r"no passages in it; left out: .*bad\.txt \(not a text"):
+        list(open_corpus(mixed))
 
 
 def test_an_extra_installed_later_changes_the_fingerprint(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:

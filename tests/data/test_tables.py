@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from polyhop.data.converting.html import html_blocks
 from polyhop.data.converting.plain import markdown_blocks
-from polyhop.data.converting.tables import Cell, grid_blocks, table_blocks
+from polyhop.data.converting.tables import Cell, csv_blocks, grid_blocks, table_blocks
 from polyhop.data.documents import passages_of
 
 MARKDOWN = """# Suppliers
@@ -85,12 +85,26 @@ def test_a_row_longer_than_a_passage_is_cut_and_repeats_its_first_cell() -> None
 
 def test_a_sheet_is_split_at_blank_rows() -> None:
     grid = [["Pumps"], ["Name", "Bar", "Site"], ["P1", "3", "A"], ["", "", ""], ["Owner", "Ann"], [], ["Seen in May"]]
-    assert [(b.text, b.kind, b.caption) for b in grid_blocks(grid)] == [
+    assert [(b.text, b.kind, b.caption) for b in grid_blocks([Cell(text) for text in row] for row in grid)] == [
         ("Pumps", "text", ""),
         ("Name: P1; Bar: 3; Site: A", "row", "Pumps"),
         ("Owner: Ann", "row", ""),
         ("Seen in May", "text", ""),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ('Name,Bar\nP1,3\n"P2, new","4\n5"\n', ["Name: P1; Bar: 3", "Name: P2, new; Bar: 4 5"]),
+        ("Name;Bar\r\nP1;3,5\r\n", ["Name: P1; Bar: 3,5"]),
+        ("Name\tBar\nP1\t3\t4\n", ["Name: P1; Bar: 3; 4"]),
+        ("P1,3\nP2,4\n", ["P1: 3", "P2: 4"]),
+        ("Name,Note\nP1,\n", ["Name: P1", "Note"]),
+    ],
+)
+def test_the_rows_of_separated_values_name_their_columns(text: str, rows: list[str]) -> None:
+    assert [block.text for block in csv_blocks(text)] == rows
 
 
 def test_spans_beyond_a_table_are_bounded() -> None:

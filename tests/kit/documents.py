@@ -78,8 +78,8 @@ def docx(path: Path, paragraphs: Sequence[tuple[str, str]], *, head: str = "") -
             f'<Override PartName="/word/document.xml" ContentType="{_TYPES}.document.main+xml"/>'
             f'<Override PartName="/word/styles.xml" ContentType="{_TYPES}.styles+xml"/></Types>'
         ),
-        "_rels/.rels": _relations(("rId1", _OFFICE, "word/document.xml")),
-        "word/_rels/document.xml.rels": _relations(
+        "_rels/.rels": relations(("rId1", _OFFICE, "word/document.xml")),
+        "word/_rels/document.xml.rels": relations(
             ("rId1", _OFFICE.replace("officeDocument", "styles").replace("office/", "officeDocument/"), "styles.xml")
         ),
         "word/styles.xml": f'<w:styles xmlns:w="{_WORD}">{styles}</w:styles>',
@@ -88,7 +88,7 @@ def docx(path: Path, paragraphs: Sequence[tuple[str, str]], *, head: str = "") -
     return write_zip(path, parts)
 
 
-def _relations(*relations: tuple[str, str, str]) -> str:
+def relations(*relations: tuple[str, str, str]) -> str:
     relationships = "".join(
         f'<Relationship Id="{id}" Type="{kind}" Target="{target}"/>' for id, kind, target in relations
     )

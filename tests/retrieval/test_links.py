@@ -47,6 +47,11 @@ def links_of(folder: Path, text: str, *titles: str) -> list[str]:
             ["Chatterbox (1936 film)"],
         ),
         ("the 2001 film", ["2001 (film)"], []),
+        (
+            "by Ledgerline and Team Heron",
+            ["Ledgerline › Ownership", "Teams › Team Heron (Oslo)"],
+            ["Ledgerline › Ownership", "Teams › Team Heron (Oslo)"],
+        ),
         ("In Oakdale Park he", ["Oakdale Park, New York"], ["Oakdale Park, New York"]),
         ("King John died", ["John, King of England"], []),
         ("by Emile Chautard", ["Émile Chautard"], ["Émile Chautard"]),

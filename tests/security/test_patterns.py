@@ -133,5 +133,5 @@ def test_a_heading_of_blanks_is_read_and_its_closing_marks_are_left_out() -> Non
         (1, "One"),
         (None, "Text."),
         (2, "x"),
-        (None, "###\nMore."),
+        (None, "More."),
     ]

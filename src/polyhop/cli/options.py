@@ -71,7 +71,7 @@ Fields = Annotated[
 ]
 SkipBad = Annotated[
     bool,
-    option("--skip-bad", help="Skip malformed lines and documents, and count them, instead of stopping at the first."),
+    option("--skip-bad", help="Skip malformed lines, and count them, instead of stopping at the first."),
 ]
 Json = Annotated[bool, option("--json", help="Print JSON.")]
 

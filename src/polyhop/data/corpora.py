@@ -15,7 +15,7 @@ import orjson
 from polyhop.common.files import path_text
 from polyhop.common.text import printable
 from polyhop.data import path_or_demo
-from polyhop.data.converting.converter import SUFFIXES
+from polyhop.data.converting.converter import SUFFIXES, TABLES
 from polyhop.data.documents import READING_VERSION, document_files, read_documents, survey
 from polyhop.data.index_folder import is_broken_index, is_index, manifest_of, read_index
 from polyhop.data.lines import json_type, part_of, peek
@@ -39,8 +39,8 @@ FORMATS = (
     "JSON lines, a JSON array, or a table with a header (CSV, TSV), .gz and .bz2 too, of title and "
     "text|contents|paragraph_text|body, and id|_id|pid|passage_id|docid|idx or none; a folder with corpus.jsonl "
     "(BEIR); HotpotQA's processed Wikipedia (its folder, its .tar.bz2 or one of its files); PathRetriever's sqlite "
-    "database; a document or a folder of them (.txt, .md, .html, .epub; .pdf and .docx by the extra docs); an index "
-    "folder; hf:DATASET[:CONFIG]; a list of Passage"
+    "database; a document or a folder of them (.txt, .md, .html, .epub, .xlsx, .pptx, .csv, .tsv, .eml, .mbox, .ipynb, "
+    "source code; .pdf and .docx by the extra docs); an index folder; hf:DATASET[:CONFIG]; a list of Passage"
 )
 
 _COLUMNS = frozenset({*TEXT_FIELDS, *LONG_TEXTS})
@@ -61,8 +61,9 @@ class Corpus:
         name: the name of its file or folder, for people.
         path: its file or folder; None for passages handed in.
         passages, documents: the numbers that the latest iteration read; ``documents`` is 0 unless they are documents.
-        skipped: the number of bad lines or documents left out with ``skip_bad``; ``faults`` names the first of such
-            documents, with the reason.
+        skipped: the number of bad lines left out with ``skip_bad``, or of documents of a folder that cannot be read;
+            ``faults`` names the first of such documents, with the reason.
+        guesses: the first documents whose encoding was guessed, with its name; ``guessed`` is their number.
         language: the language of its texts, for search; None for English or, for an index folder, the language it was
             built in.
     """
@@ -84,8 +85,9 @@ class Corpus:
         self._reset()
 
     def _reset(self) -> None:
-        self.passages = self.documents = self.skipped = 0
+        self.passages = self.documents = self.skipped = self.guessed = 0
         self.faults: list[str] = []
+        self.guesses: list[str] = []
 
     def __repr__(self) -> str:
         return f"Corpus({self.name!r})"
@@ -103,14 +105,16 @@ class Corpus:
     @property
     def facts(self) -> dict[str, Any]:
         """The counts of the latest iteration, which an index of this corpus stores."""
-        return {"documents": self.documents, "skipped": self.skipped, "faults": self.faults}
+        return {name: getattr(self, name) for name in ("documents", "skipped", "guessed", "faults", "guesses")}
 
     def restore(self, facts: Mapping[str, Any]) -> None:
         """Restore ``facts`` from an index of this corpus, as they were when it was built."""
-        numbers = (facts.get(name) for name in ("passages", "documents", "skipped"))
-        self.passages, self.documents, self.skipped = (number if isinstance(number, int) else 0 for number in numbers)
-        faults = facts.get("faults")
-        self.faults = [printable(str(fault)) for fault in faults] if isinstance(faults, list) else []
+        numbers = [facts.get(name) for name in ("passages", "documents", "skipped", "guessed")]
+        self.passages, self.documents, self.skipped, self.guessed = (n if isinstance(n, int) else 0 for n in numbers)
+        lists = [facts.get(name) for name in ("faults", "guesses")]
+        self.faults, self.guesses = (
+            [printable(str(item)) for item in items] if isinstance(items, list) else [] for items in lists
+        )
 
     @property
     def left_out(self) -> list[str]:
@@ -131,7 +135,10 @@ class Corpus:
         """The numbers read and left out, in words."""
         files = [_count_text(self.documents, "file")] if self.documents else []
         read = ", ".join([*files, _count_text(self.passages, "passage")])
-        return "; left out: ".join([read, ", ".join(left_out)]) if (left_out := self.left_out) else read
+        more = self.guessed - len(self.guesses)
+        guesses = [*self.guesses, *([_count_text(more, "more file")] if more else [])]
+        named = {"left out": self.left_out, "encoding guessed": guesses}
+        return "; ".join([read, *(f"{name}: {', '.join(items)}" for name, items in named.items() if items)])
 
     def __iter__(self) -> Iterator[Passage]:
         """Yield the passages in order.
@@ -168,8 +175,9 @@ class Corpus:
         for item, location in self._read():
             if isinstance(item, Passage):
                 self.passages += 1
-                self.documents += self._unread is not None and location[0] != latest
-                latest = location[0]
+                if self._unread and location[0] != latest:
+                    latest = location[0]
+                    self._count_document(item)
                 yield item, location
             elif self.skip_bad:
                 self._skip(item, location)
@@ -178,6 +186,14 @@ class Corpus:
         if not self.passages:
             excuse = f"; left out: {', '.join(left_out)}" if (left_out := self.left_out) else ""
             raise DataError(f"no passages in it{excuse}", self.path or self.name)
+
+    def _count_document(self, first: Passage) -> None:
+        """Count the document of a passage, the first from it."""
+        self.documents += 1
+        if encoding := first.metadata.get("encoding"):
+            self.guessed += 1
+            if len(self.guesses) < _MAX_NAMED:
+                self.guesses.append(printable(f"{first.metadata['source']} ({encoding})"))
 
     def _skip(self, fault: DataError, location: Location) -> None:
         self.skipped += 1
@@ -234,9 +250,21 @@ def _opened(source: str | Path | Iterable[Passage], skip_bad: bool) -> Corpus:
         return _from_hub(str(path), skip_bad)
     if path.is_dir():
         return _from_folder(path, skip_bad)
-    if path.suffix.lower() in SUFFIXES and path.is_file():
+    if path.suffix.lower() in SUFFIXES and path.is_file() and not _is_table_of_passages(path):
         return _from_documents(path, skip_bad)
     return _from_lines(path, skip_bad)
+
+
+def _is_table_of_passages(path: Path) -> bool:
+    """Return True if a table has a column of texts, so that its rows are passages and not those of a document."""
+    return path.suffix.lower() in TABLES and _delimiter(peek(path)) is not None
+
+
+def _delimiter(start: bytes) -> str | None:
+    """Return the delimiter of a table that begins with the header of a corpus; None for anything else."""
+    header = start.partition(b"\n")[0].decode("utf-8-sig", errors="replace").lower()
+    delimiter = "\t" if "\t" in header else ","
+    return delimiter if _COLUMNS & {name.strip(' "\r') for name in header.split(delimiter)} else None
 
 
 def _from_lines(path: Path, skip_bad: bool) -> Corpus:
@@ -254,9 +282,7 @@ def _from_lines(path: Path, skip_bad: bool) -> Corpus:
         return _of_files(
             path, lambda: passages_in_source(Source(path, "JSON array", lambda: read_array(path))), skip_bad
         )
-    header = start.partition(b"\n")[0].decode(errors="replace").lower()
-    delimiter = "\t" if "\t" in header else ","
-    if _COLUMNS & {name.strip(' "\r') for name in header.split(delimiter)}:
+    if delimiter := _delimiter(start):
         table = Source(path, "CSV", lambda: read_csv(path, delimiter, _COLUMNS))
         return _of_files(path, lambda: passages_in_source(table), skip_bad)
     raise DataError(f"unknown corpus format: begins with {start[:40]!r}. Accepted: {FORMATS}.", path)
@@ -322,7 +348,7 @@ def _from_documents(path: Path, skip_bad: bool) -> Corpus:
         for item, file in read_documents(files(), root):
             yield item, (file, None)
 
-    return _of_files(path, read, skip_bad, files, unread)
+    return _of_files(path, read, skip_bad or path.is_dir(), files, unread)
 
 
 def _from_passages(source: Iterable[Passage], skip_bad: bool) -> Corpus:

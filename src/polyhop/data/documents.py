@@ -1,7 +1,7 @@
 """A folder of documents as passages of about 100 words, cut at headings and sentence ends.
 
-A passage's ``metadata`` holds ``source``, its file relative to the folder; ``heading``, its section's; and for a PDF,
-``page``, on which it begins, and ``last_page`` if it ends on another.
+A passage's ``metadata`` holds ``source``, its file relative to the folder; ``heading``, its section's; for a PDF or a
+presentation, ``page``, on which it begins, and ``last_page`` if it ends on another; ``encoding`` if that was guessed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from polyhop.common.files import path_text
 from polyhop.common.text import SECTION, join_wrapped_lines, pack, pieces, printable
 from polyhop.data.converting import TITLE, Block, BlockKind
-from polyhop.data.converting.converter import MAX_SECONDS_LOST, SUFFIXES, Converter, needs_extra
+from polyhop.data.converting.converter import MAX_SECONDS_LOST, SOURCE_CODE, SUFFIXES, Converter, needs_extra
 from polyhop.errors import DataError
 from polyhop.types import Passage
 
@@ -35,7 +35,7 @@ def document_files(folder: Path) -> Iterator[Path]:
 
 def survey(folder: Path) -> tuple[list[Path], Counter[tuple[str, str]]]:
     """Return the documents under a folder that can be read, sorted by path, and the number of files that are left out,
-    by kind and reason: ``(".pptx", "cannot be read")``."""
+    by kind and reason: ``(".odt", "not a supported kind")``."""
     root, readable, left_out = folder.resolve(), [], Counter[tuple[str, str]]()
     for path in _files(folder):
         if reason := _refusal(path, root) or _unreadable(path.name):
@@ -49,7 +49,7 @@ def survey(folder: Path) -> tuple[list[Path], Counter[tuple[str, str]]]:
 def _unreadable(name: str) -> str:
     """Return the reason that a file of this name cannot be read; "" if it can."""
     if not name.lower().endswith(SUFFIXES):
-        return "cannot be read"
+        return "not a supported kind"
     return "pip install 'polyhop[docs]'" if needs_extra(name) else ""
 
 
@@ -80,7 +80,7 @@ def read_documents(paths: Iterable[Path], root: Path) -> Iterator[tuple[Passage 
     """Yield the passages of documents, each with its file, holding one document at a time. Ids are
     ``relative/path.md#1`` and so on; an empty text has no passages.
 
-    A document that cannot be read (encrypted, damaged, only pictures, not UTF-8) is one fault, to be raised or counted.
+    A document that cannot be read (encrypted, damaged, only pictures) is one fault, to be raised or counted.
 
     Raises:
         MissingExtra: a document needs the extra ``docs``, which is not installed.
@@ -96,13 +96,15 @@ def read_documents(paths: Iterable[Path], root: Path) -> Iterator[tuple[Passage 
                     message = f"the documents that cannot be read took more than {MAX_SECONDS_LOST:g} s together"
                     raise DataError(f"{message}; take them out of the folder, beginning with this one", path) from error
                 continue
-            for passage in passages_of(blocks, source):
+            title = source if path.suffix.lower() in SOURCE_CODE else ""
+            for passage in passages_of(blocks, source, title, converter.guess):
                 yield passage, path
 
 
-def passages_of(blocks: Iterable[Block], source: str, title: str = "") -> Iterator[Passage]:
+def passages_of(blocks: Iterable[Block], source: str, title: str = "", encoding: str = "") -> Iterator[Passage]:
     """Yield the passages of a document. The title of each is that of the document and the headings above it; the
-    document's is its own, its first heading, or ``title``, by default the name of the file.
+    document's is its own, its first heading, or ``title``, by default the name of the file. ``encoding``: its name, if
+    that was guessed.
 
     >>> blocks = [Block("Ada", 1), Block("She wrote.", page=1), Block("Life", 2, 2), Block("Born in 1815.", page=2)]
     >>> for passage in passages_of(blocks, "ada.pdf"):
@@ -114,7 +116,7 @@ def passages_of(blocks: Iterable[Block], source: str, title: str = "") -> Iterat
     for section in _sections(list(blocks), title or Path(source).stem):
         for text, pages in section.passages():
             number += 1
-            metadata = {"source": source, **pages, **section.named}
+            metadata = {"source": source, **pages, **section.named, **({"encoding": encoding} if encoding else {})}
             yield Passage(id=f"{source}#{number}", title=SECTION.join(section.path), text=text, metadata=metadata)
 
 

@@ -9,14 +9,20 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from polyhop.data.converting import MAX_BYTES, MAX_CHARACTERS, MAX_HEADINGS, MAX_MARKUP, TITLE, Block, tidy
-from polyhop.data.converting.html import decode_html, html_blocks
+from polyhop.data.converting.converter import SOURCE_CODE
+from polyhop.data.converting.encodings import decode_page, decode_text
+from polyhop.data.converting.html import html_blocks
+from polyhop.data.converting.mail import eml_blocks, mbox_blocks
+from polyhop.data.converting.office import pptx_blocks, xlsx_blocks
 from polyhop.data.converting.packed import docx_blocks, epub_blocks
 from polyhop.data.converting.pdf import pdf_blocks
-from polyhop.data.converting.plain import markdown_blocks, text_blocks
+from polyhop.data.converting.plain import code_blocks, markdown_blocks, notebook_blocks, text_blocks
+from polyhop.data.converting.tables import csv_blocks
 from polyhop.errors import DataError
 
 MAX_MEMORY = 768 * 2**20
@@ -25,53 +31,50 @@ MAX_MEMORY = 768 * 2**20
 _FIELDS = [field.name for field in fields(Block)]
 
 
-def _text_file(path: Path) -> Iterator[Block]:
-    return text_blocks(_read_text(path))
-
-
-def _markdown_file(path: Path) -> Iterator[Block]:
-    return markdown_blocks(_read_text(path))
-
-
-def _html_file(path: Path) -> Iterator[Block]:
-    return html_blocks(decode_html(path.read_bytes()))
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"not UTF-8 text (byte {error.start}): save it as UTF-8") from None
-
+TEXT_CONVERTERS: dict[str, Callable[[str], Iterator[Block]]] = {
+    ".txt": text_blocks,
+    ".md": markdown_blocks,
+    ".markdown": markdown_blocks,
+    ".html": html_blocks,
+    ".htm": html_blocks,
+    ".xhtml": html_blocks,
+    ".csv": csv_blocks,
+    ".tsv": partial(csv_blocks, delimiter="\t"),
+    ".ipynb": notebook_blocks,
+    **dict.fromkeys(SOURCE_CODE, code_blocks),
+}
+"""Converters of a file's text, by its suffix."""
 
 CONVERTERS: dict[str, Callable[[Path], Iterator[Block]]] = {
-    ".txt": _text_file,
-    ".md": _markdown_file,
-    ".markdown": _markdown_file,
     ".pdf": pdf_blocks,
     ".docx": docx_blocks,
     ".epub": epub_blocks,
-    ".html": _html_file,
-    ".htm": _html_file,
-    ".xhtml": _html_file,
+    ".xlsx": xlsx_blocks,
+    ".pptx": pptx_blocks,
+    ".eml": eml_blocks,
+    ".mbox": mbox_blocks,
 }
-"""Converters by the suffix of the file."""
+"""Converters of other files, by suffix."""
+
+_PAGES = (".html", ".htm", ".xhtml")
+_MARKUP = (*TEXT_CONVERTERS, ".eml", ".mbox")  # parsed as a whole
 
 
-def convert(path: Path) -> Iterator[Block]:
-    """Yield the non-blank blocks of a document, within the limits; none for an empty text.
+def convert(path: Path, note_guess: Callable[[str], None] = lambda _: None) -> Iterator[Block]:
+    """Yield the non-blank blocks of a document, within the limits; none for an empty text. Call ``note_guess`` with the
+    name of the encoding if that was guessed.
 
     Raises:
         DataError: the document cannot be read; the message names no file.
     """
-    converter, status = CONVERTERS[path.suffix.lower()], path.stat()
+    suffix, status = path.suffix.lower(), path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise DataError("not a regular file")
-    limit = MAX_MARKUP if converter in (_text_file, _markdown_file, _html_file) else MAX_BYTES
+    limit = MAX_MARKUP if suffix in _MARKUP else MAX_BYTES
     if status.st_size > limit:
         raise DataError(f"has {status.st_size:,} bytes; the maximum is {limit:,}")
-    characters, headings, is_empty = 0, 0, converter not in (_text_file, _markdown_file)
-    for block in converter(path):
+    characters, headings, is_empty = 0, 0, suffix in _PAGES or suffix in CONVERTERS
+    for block in _blocks(path, suffix, note_guess):
         if text := tidy(block.text).rstrip():
             characters += len(text)
             headings += bool(block.level)
@@ -83,6 +86,15 @@ def convert(path: Path) -> Iterator[Block]:
             yield replace(block, text=text if block.kind == "code" else text.lstrip(), caption=tidy(block.caption))
     if is_empty:
         raise DataError("no text in it")
+
+
+def _blocks(path: Path, suffix: str, note_guess: Callable[[str], None]) -> Iterator[Block]:
+    if suffix in CONVERTERS:
+        return CONVERTERS[suffix](path)
+    text, guess = (decode_page if suffix in _PAGES else decode_text)(path.read_bytes())
+    if guess:
+        note_guess(guess)
+    return TEXT_CONVERTERS[suffix](text)
 
 
 def main() -> None:
@@ -100,11 +112,12 @@ def main() -> None:
 
 
 def _replies(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield each block of a document, then its end or its fault."""
+    """Yield each block of a document, then its end, with the name of its encoding if that was guessed, or its fault."""
+    guesses: list[str] = []
     try:
-        for block in convert(path):
+        for block in convert(path, guesses.append):
             yield {name: getattr(block, name) for name in _FIELDS}
-        yield {"end": True}
+        yield {"end": "".join(guesses)}
     except DataError as error:
         yield {"fault": str(error)}
     except OSError as error:

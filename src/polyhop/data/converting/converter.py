@@ -16,7 +16,15 @@ from polyhop.common.extras import is_installed
 from polyhop.data.converting import Block
 from polyhop.errors import DataError, MissingExtra
 
-SUFFIXES = (".txt", ".md", ".markdown", ".pdf", ".docx", ".epub", ".html", ".htm", ".xhtml")
+SOURCE_CODE = frozenset(
+    """.bash .c .cc .cfg .cpp .cs .css .go .h .hpp .ini .java .jl .js .jsx .kt .lua .mjs .php .pl .proto .ps1 .py .pyi
+    .r .rb .rs .scala .sh .sql .swift .toml .ts .tsx .yaml .yml""".split()
+)
+TABLES = (".csv", ".tsv")
+SUFFIXES = (
+    *(".txt", ".md", ".markdown", ".html", ".htm", ".xhtml", ".epub", ".pdf", ".docx", ".xlsx", ".pptx"),
+    *(".eml", ".mbox", ".ipynb", *TABLES, *sorted(SOURCE_CODE)),
+)
 """The suffixes of the documents that are read."""
 
 BASE_SECONDS, SECONDS_PER_MB, MAX_SECONDS = 20.0, 10.0, 120.0
@@ -41,10 +49,11 @@ class Converter:
 
     Attributes:
         seconds_lost: the total time for documents that could not be read.
+        guess: the encoding that was guessed of the latest document; "" if none was.
     """
 
     def __init__(self, *, seconds: float | None = None) -> None:
-        self._seconds, self.seconds_lost = seconds, 0.0
+        self._seconds, self.seconds_lost, self.guess = seconds, 0.0, ""
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -80,6 +89,7 @@ class Converter:
                 if "fault" in reply:
                     raise DataError(reply["fault"], path)
                 if "end" in reply:
+                    self.guess = reply["end"]
                     return blocks
                 blocks.append(Block(**reply))
         finally:

@@ -8,7 +8,6 @@ few hundred kilobytes of ``<!--``, and it holds every attribute.
 from __future__ import annotations
 
 import re
-from codecs import lookup
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import unescape
@@ -26,19 +25,6 @@ _BOLD = frozenset({"b", "strong"})
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _SPAN = re.compile(r"\b(colspan|rowspan)\s*=\s*[\"']?(\d{1,5})", re.IGNORECASE)
 _MAX_TAG = 1000  # characters of a cell's tag that are searched
-_CHARSET = re.compile(rb"(?:charset|encoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
-_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-_CODECS = (
-    frozenset(
-        """utf-8 utf-16 utf-16-le utf-16-be ascii cp866 koi8-r koi8-u mac-roman mac-cyrillic gbk gb2312 gb18030 big5
-    big5hkscs euc_jp iso2022_jp shift_jis cp932 euc_kr cp949 tis-620 cp874""".split()
-    )
-    | {f"iso8859-{part}" for part in range(1, 17)}
-    | {f"cp125{page}" for page in range(9)}
-)
-"""Python's names of the encodings that browsers know. Its others are no charsets (``punycode``, slow on long texts;
-``unicode_escape``) or obscure the text (``utf-7``)."""
-
 _COMMENT_END, _CDATA_END, _END = re.compile("--!?>"), re.compile("]]>"), re.compile(">")
 _NAME = re.compile(r"[^\s/>]*+")
 _IN_TAG = re.compile(r""">|=\s*+(?:"[^"]*+"|'[^']*+')""")
@@ -67,25 +53,6 @@ def fragment_blocks(markup: str) -> list[Block]:
     """
     reader = _Reader(markup)
     return [Block(reader.title, TITLE), *reader.blocks] if reader.title else reader.blocks
-
-
-def decode_html(data: bytes) -> str:
-    """Decode a page by its byte order mark or the charset it declares, else as UTF-8, else as Windows-1252.
-
-    >>> decode_html(b"<meta charset='iso-8859-1'>caf\\xe9")[-4:]
-    'café'
-    >>> decode_html(b"caf\\xc3\\xa9"), decode_html(b"caf\\xe9")
-    ('café', 'café')
-    """
-    by_mark = next((name for mark, name in _MARKS.items() if data.startswith(mark)), None)
-    declared = _CHARSET.search(data, 0, 2048)
-    for name in (by_mark, declared and declared[1].decode("ascii"), "utf-8"):
-        try:
-            if name and (name == by_mark or lookup(name).name in _CODECS):
-                return data.decode(name)
-        except (LookupError, UnicodeError, ValueError):
-            continue
-    return data.decode("cp1252", "replace")
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Packed documents, DOCX and EPUB, as blocks. Their parts are read in memory and within limits, never unpacked to disk.
+"""Packed documents: DOCX and EPUB as blocks. Their parts are read in memory and within limits, never unpacked to disk.
 
 DOCX is converted by mammoth: paragraphs, and the headings that its styles mark; its pages are unknown before layout.
 EPUB: its chapters in the order of its spine, each a page of HTML.
@@ -18,15 +18,16 @@ from urllib.parse import unquote
 from xml.etree import ElementTree
 
 from polyhop.data.converting import MAX_MARKUP, MAX_PARTS, MAX_RATIO, MAX_SMALL, MAX_UNPACKED, TITLE, Block
-from polyhop.data.converting.html import decode_html, html_blocks
+from polyhop.data.converting.encodings import decode_page
+from polyhop.data.converting.html import fragment_blocks, html_blocks
 from polyhop.errors import DataError
 
 _ENCRYPTED_FLAG = 0x1
 
-_OLE = b"\xd0\xcf\x11\xe0"  # the container of an encrypted document and of Word's old format
+_OLE = b"\xd0\xcf\x11\xe0"  # the container of an encrypted document and of Office's old formats
 _DOCUMENT_TYPE = re.compile(rb"<!(DOCTYPE|ENTITY)", re.IGNORECASE)
 _BEFORE_XML = b"\xef\xbb\xbf\xff\xfe \t\r\n"
-_STYLES = "p[style-name='Title'] => h1:fresh"
+_STYLES = "p[style-name='Title'] => title:fresh"
 
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 _TITLE = "{http://purl.org/dc/elements/1.1/}title"
@@ -37,8 +38,11 @@ def open_packed(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open a packed document whose parts together stay within the limits; no part yields more than its header claims.
 
     Raises:
-        DataError: it is encrypted, damaged, or too large when unpacked.
+        DataError: it is encrypted, damaged, in an old format, or too large when unpacked.
     """
+    with path.open("rb") as stream:
+        if stream.read(len(_OLE)) == _OLE:
+            raise DataError("encrypted, or in an old format: save it anew, without a password")
     try:
         with zipfile.ZipFile(path) as archive:
             parts = archive.infolist()
@@ -74,13 +78,10 @@ def docx_blocks(path: Path) -> Iterator[Block]:
     """Yield the blocks of a DOCX file, without pictures.
 
     Raises:
-        DataError: it is encrypted, damaged, in Word's old format, or has a document type, which Word never writes.
+        DataError: it is encrypted, damaged, in an old format, or has a document type, which Word never writes.
     """
     import mammoth
 
-    with path.open("rb") as stream:
-        if stream.read(len(_OLE)) == _OLE:
-            raise DataError("encrypted, or in Word's old format: save it as .docx without a password")
     with open_packed(path) as archive:
         for part in archive.infolist():
             with archive.open(part) as stream:
@@ -93,7 +94,7 @@ def docx_blocks(path: Path) -> Iterator[Block]:
             raise DataError("damaged: it holds no text document")
     with path.open("rb") as stream:
         converted = mammoth.convert_to_html(stream, style_map=_STYLES, convert_image=lambda _: [])
-    yield from html_blocks(converted.value)
+    yield from fragment_blocks(converted.value)
 
 
 def epub_blocks(path: Path) -> Iterator[Block]:
@@ -103,11 +104,11 @@ def epub_blocks(path: Path) -> Iterator[Block]:
         DataError: it is damaged, or a chapter is encrypted.
     """
     with open_packed(path) as book:
-        rootfile = _parse_xml(read_part(book, _CONTAINER)).find(".//{*}rootfile")
+        rootfile = parse_xml(read_part(book, _CONTAINER)).find(".//{*}rootfile")
         if rootfile is None:
             raise DataError("damaged: it names no contents")
         package_path = rootfile.get("full-path", "")
-        package = _parse_xml(read_part(book, package_path))
+        package = parse_xml(read_part(book, package_path))
         yield Block((package.findtext(f".//{_TITLE}") or "").strip() or path.stem, TITLE)
         hrefs = {item.get("id"): item.get("href", "") for item in package.iterfind(".//{*}manifest/{*}item")}
         spine = [hrefs.get(entry.get("idref"), "") for entry in package.iterfind(".//{*}spine/{*}itemref")]
@@ -117,7 +118,7 @@ def epub_blocks(path: Path) -> Iterator[Block]:
             if chapter in encrypted:
                 raise DataError("encrypted: only its shop's software can read its chapters")
             if chapter in names:
-                yield from _chapter_blocks(list(html_blocks(decode_html(read_part(book, chapter)))))
+                yield from _chapter_blocks(list(html_blocks(decode_page(read_part(book, chapter))[0])))
 
 
 def _chapter_blocks(blocks: list[Block]) -> Iterator[Block]:
@@ -133,19 +134,24 @@ def _chapter_blocks(blocks: list[Block]) -> Iterator[Block]:
 def _encrypted_parts(book: zipfile.ZipFile) -> set[str]:
     if _ENCRYPTION not in book.namelist():
         return set()
-    references = _parse_xml(read_part(book, _ENCRYPTION)).iterfind(".//{*}CipherReference")
+    references = parse_xml(read_part(book, _ENCRYPTION)).iterfind(".//{*}CipherReference")
     return {unquote(reference.get("URI", "")) for reference in references}
 
 
-def _parse_xml(data: bytes) -> ElementTree.Element:
+def parse_xml(data: bytes) -> ElementTree.Element:
     """Parse a part.
 
     Raises:
-        DataError: it is damaged, or defines entities, which could expand without bound.
+        DataError: it is damaged, or defines entities.
     """
-    if b"<!ENTITY" in data.replace(b"\0", b""):
-        raise DataError("not read: it defines XML entities")
+    check_xml(data)
     try:
         return ElementTree.fromstring(data)
     except (ElementTree.ParseError, ValueError, LookupError) as error:
         raise DataError(f"damaged: {error}") from error
+
+
+def check_xml(data: bytes) -> None:
+    """Raise ``DataError`` if a part defines entities, which could expand without bound."""
+    if b"<!ENTITY" in data.replace(b"\0", b""):
+        raise DataError("not read: it defines XML entities")

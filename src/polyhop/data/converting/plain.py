@@ -1,7 +1,8 @@
-"""Plain text, source code and Markdown as blocks."""
+"""Plain text, source code, Markdown and notebooks as blocks."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from polyhop.data.converting import TITLE, Block
 from polyhop.data.converting.html import fragment_blocks
+from polyhop.errors import DataError
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -27,8 +29,13 @@ def text_blocks(text: str) -> Iterator[Block]:
     >>> [(block.level, block.text) for block in text_blocks("Ada Lovelace\\n\\nShe wrote.\\nMuch.")]
     [(0, 'Ada Lovelace'), (None, 'She wrote.\\nMuch.')]
     """
+    return _titled(paragraphs(text))
+
+
+def paragraphs(text: str) -> list[Block]:
+    """Return the paragraphs of a text, which blank lines separate."""
     runs = groupby(text.splitlines(), key=lambda line: not line.strip())
-    return _titled([Block("\n".join(lines).strip()) for is_blank, lines in runs if not is_blank])
+    return [Block("\n".join(lines).strip()) for is_blank, lines in runs if not is_blank]
 
 
 def code_blocks(text: str) -> Iterator[Block]:
@@ -48,10 +55,30 @@ def markdown_blocks(text: str) -> Iterator[Block]:
         text = text[front.end() :]
         title = _FRONT_TITLE.search(front[1])
         name = _unquoted(title[1].strip()) if title else ""
-    blocks = fragment_blocks(_markdown().render(text))
+    blocks = _shown(text)
     if name:
         return chain([Block(name, TITLE)], blocks)
     return iter(blocks) if _MARKED.match(text) or any(block.level for block in blocks) else _titled(blocks)
+
+
+def notebook_blocks(text: str) -> Iterator[Block]:
+    """Yield the text and the code of a Jupyter notebook, without the output.
+
+    Raises:
+        DataError: it is no notebook.
+    """
+    try:
+        cells = json.loads(text)["cells"]
+        sources = [(cell["cell_type"], "".join(cell["source"])) for cell in cells]
+    except (ValueError, KeyError, TypeError):
+        raise DataError("damaged: it is no notebook of format 4") from None
+    for kind, source in sources:
+        yield from _shown(source) if kind == "markdown" else code_blocks(source)
+
+
+def _shown(text: str) -> list[Block]:
+    """Return the blocks of a Markdown text."""
+    return fragment_blocks(_markdown().render(text))
 
 
 @cache

@@ -5,13 +5,16 @@ Company: Lumacell; Supplies: alkaline batteries; Based in: Graz, Austria
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice, repeat
 from typing import NamedTuple
 
 from polyhop.common.text import split_passages
-from polyhop.data.converting import Block
+from polyhop.data.converting import MAX_CHARACTERS, Block
+from polyhop.errors import DataError
 
 MAX_COLUMNS = 1000
 """Maximum columns over which a cell is repeated."""
@@ -46,7 +49,7 @@ def table_blocks(table: Iterable[Sequence[Cell]], caption: str = "", page: int |
     all columns precedes the rows below it.
 
     The headers are the first rows of header cells. Without any, the first row of three or more columns is taken for
-    them unless it holds a digit or a gap; a row of two cells is a name and its value.
+    them unless one looks like a value; a row of two cells is a name and its value.
 
     >>> rows = [["Company", "Founded", "Based in"], ["Lumacell", "1987", "Graz, Austria"]]
     >>> for block in table_blocks(([Cell(text) for text in row] for row in rows), caption="Suppliers"):
@@ -54,15 +57,15 @@ def table_blocks(table: Iterable[Sequence[Cell]], caption: str = "", page: int |
     text | Suppliers
     row | Company: Lumacell; Founded: 1987; Based in: Graz, Austria
     """
-    rows = [row for row in _spread(table) if any(cell.text for cell in row)]
-    count = _count_headers(rows)
-    columns = max(map(len, rows), default=0)
-    names = [_name([row[i].text for row in rows[:count] if i < len(row)]) for i in range(columns)]
+    rows = (row for row in _spread(table) if any(cell.text for cell in row))
+    first = list(islice(rows, _MAX_HEADERS + 1))
+    count, columns = _count_headers(first), max(map(len, first), default=0)
+    names = [_name([row[i].text for row in first[:count] if i < len(row)]) for i in range(columns)]
     if caption:
         yield Block(caption, page=page)
     group: list[_Part] = []
     unused = dict.fromkeys(filter(None, names))
-    for row in rows[count:]:
+    for row in chain(first[count:], rows):
         parts = _parts(names, row)
         if 1 < columns == len(row) and len({id(cell) for cell in row}) == 1:
             parts = [_Part("", row[0].text)]
@@ -73,28 +76,49 @@ def table_blocks(table: Iterable[Sequence[Cell]], caption: str = "", page: int |
             unused.pop(part.name, None)
         for line in _lines(parts):
             yield Block(line, page=page, kind="row", caption=caption)
-    if unused:
+    if unused:  # columns without a cell
         yield Block("; ".join(unused), page=page, kind="row", caption=caption)
 
 
-def grid_blocks(grid: Iterable[Sequence[str]], page: int | None = None) -> Iterator[Block]:
+def grid_blocks(grid: Iterable[Sequence[Cell]]) -> Iterator[Block]:
     """Yield the blocks of a sheet: the tables that blank rows separate, each with the single cells above it as its
     caption.
 
-    >>> [block.text for block in grid_blocks([["Pumps"], ["Name", "Bar", "At"], ["P1", "3", "A"], [], ["Seen in May"]])]
+    >>> grid = [["Pumps"], ["", "Name", "Bar", "At"], ["", "P1", "3", "A"], [], ["Seen in May"]]
+    >>> [block.text for block in grid_blocks([Cell(text) for text in row] for row in grid)]
     ['Pumps', 'Name: P1; Bar: 3; At: A', 'Seen in May']
     """
-    rows: list[list[Cell]] = []
+    rows: list[Sequence[Cell]] = []
     captions: list[str] = []
-    for cells in chain(grid, [[]]):
-        filled = [" ".join(cell.split()) for cell in cells if cell.strip()]
+    for cells in chain(grid, [()]):
+        filled = [cell.text for cell in cells if cell.text]
         if len(filled) > 1 or (filled and rows):
-            rows.append([Cell(" ".join(cell.split())) for cell in cells])
+            rows.append(cells)
         elif filled:
             captions += filled
         else:
-            yield from table_blocks(rows, ". ".join(captions), page)
+            margin = min((next(i for i, cell in enumerate(row) if cell.text) for row in rows), default=0)
+            yield from table_blocks((row[margin:] for row in rows), ". ".join(captions))
             rows, captions = [], []
+
+
+def csv_blocks(text: str, delimiter: str = "") -> Iterator[Block]:
+    """Yield the rows of a table of separated values; its first row names the columns unless it looks like values.
+
+    >>> [block.text for block in csv_blocks("Name;Bar\\nP1;3")]
+    ['Name: P1; Bar: 3']
+
+    Raises:
+        DataError: it is not a valid table.
+    """
+    first = text.partition("\n")[0]
+    csv.field_size_limit(MAX_CHARACTERS)
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter or max(",;\t|", key=first.count), strict=True)
+    rows = ([" ".join(cell.split()) for cell in row] for row in reader)
+    try:
+        yield from table_blocks([Cell(cell, i == 0 and _are_names(row)) for cell in row] for i, row in enumerate(rows))
+    except csv.Error as error:
+        raise DataError(f"not a valid table: line {reader.line_num}: {error}") from None
 
 
 def _spread(table: Iterable[Sequence[Cell]]) -> Iterator[list[Cell]]:
@@ -128,7 +152,12 @@ def _count_headers(rows: Sequence[Sequence[Cell]]) -> int:
         marked += 1
     if marked or len(rows) < 2 or len(rows[0]) < 3 or any(cell.is_header for row in rows for cell in row):
         return marked
-    return int(all(cell.text and not any(map(str.isdigit, cell.text)) for cell in rows[0]))
+    return int(_are_names([cell.text for cell in rows[0]]))
+
+
+def _are_names(texts: Sequence[str]) -> bool:
+    """Return True if texts look like the names of columns: none is missing, repeated, or a number or date."""
+    return len(set(texts)) == len(texts) and all(text.lstrip("+-($€£")[:1].isalpha() for text in texts)
 
 
 def _name(headers: Sequence[str]) -> str:
@@ -139,7 +168,8 @@ def _name(headers: Sequence[str]) -> str:
 def _parts(names: Sequence[str], row: Sequence[Cell]) -> list[_Part]:
     """Return the filled cells of a row, each with the name of its column. Without names, the first cell of two, or one
     that is a header, names the cell after it."""
-    found = {(name, id(cell)): _Part(name, cell.text) for name, cell in zip(names, row, strict=False) if cell.text}
+    named = zip(chain(names, repeat("")), row, strict=False)
+    found = {(name, id(cell)): _Part(name, cell.text) for name, cell in named if cell.text}
     parts = list(found.values())
     if not any(names) and len(parts) > 1 and (len(parts) == 2 or row[0].is_header):
         return [_Part(parts[0].text.rstrip(" :"), parts[1].text), *parts[2:]]
