@@ -21,6 +21,7 @@ from typing import NamedTuple
 from polyhop.common.text import STOP_WORDS, bare_title, fold, words
 from polyhop.lm.pocket.encoder.cache import predict
 from polyhop.lm.pocket.encoder.inputs import PLACES, EncoderOutput
+from polyhop.lm.pocket.reading.comparison import canonical
 from polyhop.lm.pocket.reading.question import parse_question
 from polyhop.lm.pocket.reading.tables import weights
 from polyhop.lm.pocket.reading.text import TOKEN, common_stems, stem_of, tokenize
@@ -52,6 +53,7 @@ def path_scores(question: str, paths: Sequence[Path], found: Sequence[Passage]) 
     >>> scores[0] > scores[1]
     True
     """
+    question = canonical(question)
     scores = linear_scores(question, paths, found)
     for i, score in enumerate(_step_scores(question, paths)):
         scores[i] += score
@@ -82,6 +84,7 @@ def likelihood_scores(question: str, paths: Sequence[Path]) -> list[float]:
 def leads(question: str, path: Path, max_leads: int) -> list[str]:
     """At most ``max_leads`` names that the encoder reads off a path and that may lead on, most probable first. None of
     them is part of the question or of a title on the path."""
+    question = canonical(question)
     known = [fold(question), *(fold(passage.title) for passage in path)]
     names: dict[str, str] = {}
     for text, _ in _lead_spans(predict(question, [path])[0], path):

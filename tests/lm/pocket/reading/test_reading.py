@@ -77,10 +77,10 @@ def test_a_question_has_an_answer_type_and_a_head(question: str, type_: str, hea
 @pytest.mark.parametrize(
     ("question", "options", "how", "what"),
     [
-        ("Who is older, Ann Lee or Tom Reed?", ("Ann Lee", "Tom Reed"), "earliest", "birth date"),
-        ("Which film came out first, Dark Mill or Bright Weir?", ("Dark Mill", "Bright Weir"), "earliest", "release"),
-        ("Who lived longer, Ann Lee or Tom Reed?", ("Ann Lee", "Tom Reed"), "most", "life"),
-        ("Which is taller, Mount Ost or Mount Larn?", ("Mount Ost", "Mount Larn"), "most", "number"),
+        ("Who is older, Ann Lee or Tom Reed?", ("Ann Lee", "Tom Reed"), "choice", "birth date"),
+        ("Which film came out first, Dark Mill or Bright Weir?", ("Dark Mill", "Bright Weir"), "choice", "release"),
+        ("Who lived longer, Ann Lee or Tom Reed?", ("Ann Lee", "Tom Reed"), "choice", "life"),
+        ("Which is taller, Mount Ost or Mount Larn?", ("Mount Ost", "Mount Larn"), "choice", "value"),
         ("Do Ann Lee and Tom Reed share the same nationality?", ("Ann Lee", "Tom Reed"), "same", "country"),
         ("Are Ann Lee and Tom Reed both singers?", ("Ann Lee", "Tom Reed"), "both", "terms"),
         ("What profession do Ann Lee and Tom Reed have in common?", ("Ann Lee", "Tom Reed"), "common", "class"),

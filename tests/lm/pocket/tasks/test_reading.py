@@ -20,7 +20,7 @@ async def test_reading_gives_the_answer_and_its_rationale() -> None:
     [
         ("Who built the Ost bridge?", "unknown"),
         ("Is Ost a town in Norland?", "no"),
-        ("Who is older, Ann Lee or Ida Kuhn?", "Ann Lee"),
+        ("Who is older, Ann Lee or Ida Kuhn?", "unknown"),
         ("", "unknown"),
     ],
 )

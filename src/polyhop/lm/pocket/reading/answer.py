@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from polyhop.common.text import STOP_WORDS, bare_title, fold, words
+from polyhop.common.text import STOP_WORDS, fold, words
 from polyhop.lm.pocket.encoder.cache import MAX_PASSAGES, predict
 from polyhop.lm.pocket.encoder.inputs import EncoderOutput
 from polyhop.lm.pocket.reading.candidates import (
@@ -20,8 +20,9 @@ from polyhop.lm.pocket.reading.candidates import (
 )
 from polyhop.lm.pocket.reading.chain import Hop, decompose, follow_chain
 from polyhop.lm.pocket.reading.compare import Verdict, compare
+from polyhop.lm.pocket.reading.comparison import Comparison
 from polyhop.lm.pocket.reading.passage import Mention, ParsedPassage, parse_passage, share_of
-from polyhop.lm.pocket.reading.question import Comparison, ParsedQuestion, parse_question
+from polyhop.lm.pocket.reading.question import ParsedQuestion, parse_question
 from polyhop.lm.pocket.reading.tables import blends, weights
 from polyhop.lm.pocket.reading.tables import words as word_tables
 from polyhop.lm.pocket.reading.text import parse_date, stem_of, stem_weight
@@ -125,10 +126,9 @@ def solve(question: str, pages: Sequence[ParsedPassage]) -> Solution:
     parsed = parse_question(question)
     if parsed.comparison:
         verdict = compare(parsed, parsed.comparison, pages)
-        answer = verdict.answer or undecided(parsed.comparison)
-        if answer is not None:
-            return Solution(parsed, answer, verdict.complete, verdict)
-        return _read(parsed, None, pages, (), verdict)
+        if verdict.answer is not None:
+            return Solution(parsed, verdict.answer, verdict.complete, verdict)
+        return _undecided(parsed, parsed.comparison, verdict, sorted(pages, key=lambda page: (page.title, page.text)))
     steps = decompose(parsed.text)
     hops = tuple(follow_chain(steps, pages)) if steps else ()
     if hops and len(hops) == len(steps) and hops[-1].value and parsed.type != "boolean":
@@ -136,11 +136,27 @@ def solve(question: str, pages: Sequence[ParsedPassage]) -> Solution:
     return _read(parsed, _narrowed(hops, len(steps)), pages, hops, None)
 
 
-def undecided(comparison: Comparison) -> str | None:
-    """The answer to an undecided comparison: "no", or the first of the two things; None for a thing in common."""
-    if comparison.how in ("same", "both"):
-        return "no"
-    return None if comparison.how == "common" else bare_title(comparison.options[0])
+def _undecided(
+    parsed: ParsedQuestion, comparison: Comparison, verdict: Verdict, pages: Sequence[ParsedPassage]
+) -> Solution:
+    """Read the answer to a comparison that values do not decide: nothing if two values are a draw, or if only they
+    could tell; else the one of the two things that reads best."""
+    if comparison.how in ("same", "both", "common"):
+        return _read(parsed, None, pages, (), verdict)
+    names = [side.name for side in verdict.sides]
+    if comparison.how == "truth" or all(side.value for side in verdict.sides):
+        return Solution(parsed, None, False, verdict)
+    best: dict[str, Candidate] = {}
+    for candidate in rank_candidates(parsed, pages):
+        meant = [name for name in names if _same_name(fold(name), fold(candidate.text))]
+        if len(meant) == 1:
+            best.setdefault(meant[0], candidate._replace(text=meant[0]))
+    ranked = tuple(best.values())
+    return Solution(parsed, ranked[0].text if ranked else None, False, verdict, ranked=ranked)
+
+
+def _same_name(name: str, text: str) -> bool:
+    return f" {name} " in f" {text} " or f" {text} " in f" {name} "
 
 
 def _narrowed(hops: Sequence[Hop], count: int) -> ParsedQuestion | None:

@@ -9,14 +9,21 @@ from functools import lru_cache
 
 from polyhop.common.text import bare_title, fold
 from polyhop.lm.pocket.reading.chain import find_page
+from polyhop.lm.pocket.reading.comparison import Comparison
+from polyhop.lm.pocket.reading.evidence import Fact, find_facts
 from polyhop.lm.pocket.reading.facts import facts
 from polyhop.lm.pocket.reading.passage import ParsedPassage, share_of
-from polyhop.lm.pocket.reading.question import Comparison, ParsedQuestion
-from polyhop.lm.pocket.reading.tables import country_of, relations
-from polyhop.lm.pocket.reading.text import Date, content_stems, earlier, parse_date, parse_number, stem_weight
+from polyhop.lm.pocket.reading.quantities import Quantity, find_quantities, less
+from polyhop.lm.pocket.reading.question import ParsedQuestion
+from polyhop.lm.pocket.reading.tables import country_of, measures, relations
+from polyhop.lm.pocket.reading.text import Date, content_stems, parse_date, stem_weight
 
 _WORKS = re.compile(r"\b(?:films?|movies?|songs?|books?|novels?|albums?)\b", re.IGNORECASE)
 _DATES = frozenset({"birth date", "death date", "start", "release"})
+_MAX_FACTS = 16  # of a side, that are paired
+_ALIKE = 0.8  # weight of what introduces both values, beside the values' own
+_UNLIKE = 0.5  # off the score of two values that cannot be compared
+_ENOUGH = 1.3  # score of two values that decide
 
 
 @lru_cache(maxsize=1)
@@ -66,10 +73,12 @@ def compare(parsed: ParsedQuestion, comparison: Comparison, pages: Sequence[Pars
     >>> compare(parsed, parsed.comparison, pages).answer
     'Ida Kuhn'
     """
+    pages = sorted(pages, key=lambda page: (page.title, page.text))  # no value depends on their order
     via = via_of(parsed, comparison)
     first, second = (_side(option, comparison, via, parsed, pages) for option in comparison.options)
-    answer = _decide(parsed, comparison, first, second)
-    return Verdict(answer, (first, second))
+    if comparison.how in ("choice", "truth", "same") and not via and None in (first.value, second.value):
+        first, second = _measured(comparison, pages, first, second)
+    return Verdict(_decide(parsed, comparison, first, second), (first, second))
 
 
 def via_of(parsed: ParsedQuestion, comparison: Comparison) -> str | None:
@@ -100,9 +109,55 @@ def _side(
             return Side(name, page, None, None, people[0].text if people else f"{page.title} {via}")
         source = linked[0]
         name = source.name if parsed.type == "person" else name  # "who" asks for the director, "which" for the film
-    value = _value(comparison, source, parsed)
-    settled = value is not None or comparison.what in ("terms", "class", "number")
+    value = _value(comparison, source)
+    settled = value is not None or comparison.what in ("terms", "class", "value")
     return Side(name, page, source, value, None if settled else f"{source.name} {comparison.what}")
+
+
+def _measured(comparison: Comparison, pages: Sequence[ParsedPassage], first: Side, second: Side) -> tuple[Side, Side]:
+    """The two sides with the two quantities that passages state of them most alike and nearest to the measure."""
+    left, right = find_facts(comparison.options, comparison.measure, pages)
+    pairs = [
+        (_pair_score(comparison, a, b), a, b)
+        for a in _promising(comparison, left)
+        for b in _promising(comparison, right)
+    ]
+    if not pairs:
+        return first, second
+    score, a, b = max(pairs, key=lambda pair: (pair[0], sorted((pair[1].text, pair[2].text))))
+    if score < _ENOUGH:
+        return first, second
+    return Side(first.name, a.page, a.page, a.text, None), Side(second.name, b.page, b.page, b.text, None)
+
+
+def _promising(comparison: Comparison, found: Sequence[Fact]) -> list[Fact]:
+    return sorted(found, key=lambda fact: (-_fact_score(comparison, fact), fact.text))[:_MAX_FACTS]
+
+
+def _fact_score(comparison: Comparison, fact: Fact) -> float:
+    """The score of one quantity: it is of this thing, beside the measure's words, and of a fitting dimension."""
+    likely = list(comparison.wins)
+    dimension = _dimension(comparison, fact.quantity)
+    fits = 0.0 if comparison.how == "same" else -1.0
+    if dimension is not None:
+        fits = 0.0 if dimension == "number" else 0.5 - 0.1 * min(likely.index(dimension), 3)
+    return fact.about * (0.4 + fact.measure + fits)
+
+
+def _pair_score(comparison: Comparison, a: Fact, b: Fact) -> float:
+    """The score of two quantities together: higher if the same words introduce them, lower if their dimensions are
+    unlike."""
+    if a.quantity.dimension != b.quantity.dimension:
+        return 2 * min(_fact_score(comparison, a), _fact_score(comparison, b)) - _UNLIKE
+    shared = len(a.label & b.label) / (len(a.label | b.label) or 1)
+    return _fact_score(comparison, a) + _fact_score(comparison, b) + _ALIKE * shared
+
+
+def _dimension(comparison: Comparison, quantity: Quantity) -> str | None:
+    """The name under which a comparison judges a dimension; None if it does not."""
+    own = quantity.dimension
+    names = (own, "money" if own in measures().currencies else own, "*" if own not in ("date", "clock") else own)
+    return next((name for name in names if name in comparison.wins), None)
 
 
 def _find(option: str, pages: Sequence[ParsedPassage]) -> ParsedPassage | None:
@@ -122,9 +177,7 @@ def _option_name(option: str, page: ParsedPassage | None) -> str:
     return bare
 
 
-def _value(comparison: Comparison, page: ParsedPassage, parsed: ParsedQuestion) -> str | None:
-    if comparison.what == "number":
-        return _number(page, parsed)
+def _value(comparison: Comparison, page: ParsedPassage) -> str | None:
     if comparison.what == "life":
         born, died = facts(page, "birth date"), facts(page, "death date")
         return f"{born[0].text} – {died[0].text}" if born and died else None
@@ -132,15 +185,6 @@ def _value(comparison: Comparison, page: ParsedPassage, parsed: ParsedQuestion) 
     if not found and comparison.what == "start":
         found = facts(page, "release")
     return found[0].text if found else None
-
-
-def _number(page: ParsedPassage, parsed: ParsedQuestion) -> str | None:
-    """The number nearest to the other words of the question."""
-    positions = sorted(i for stem in parsed.terms if stem not in page.title_stems for i in page.positions.get(stem, ()))
-    numbers = [mention for mention in page.mentions if mention.kind == "number"]
-    if not positions or not numbers:
-        return numbers[0].text if numbers else None
-    return min(numbers, key=lambda m: (min(abs(m.first - i) for i in positions), m.first)).text
 
 
 def _decide(parsed: ParsedQuestion, comparison: Comparison, first: Side, second: Side) -> str | None:
@@ -151,32 +195,48 @@ def _decide(parsed: ParsedQuestion, comparison: Comparison, first: Side, second:
     if first.value is None or second.value is None:
         return None
     if comparison.how == "same":
-        return "yes" if _same(comparison.what, first.value, second.value) else "no"
+        same = _same(comparison.what, first.value, second.value)
+        return None if same is None else ("yes" if same else "no")
     wins = _first_wins(comparison, first.value, second.value)
-    return None if wins is None else (first if wins else second).name
+    if comparison.how == "truth":
+        return None if wins is None else ("yes" if wins > 0 else "no")
+    return None if wins is None else ("both", first.name, second.name)[wins]
 
 
-def _same(what: str, first: str, second: str) -> bool:
+def _same(what: str, first: str, second: str) -> bool | None:
     if what == "country":
         return (country_of(first) or fold(first)) == (country_of(second) or fold(second))
     if what in _DATES:
         left, right = parse_date(first), parse_date(second)
         return bool(left and right and left.year == right.year)
+    for a, b in _alike(first, second):
+        return less(a, b) is None
     return fold(first) == fold(second)
 
 
-def _first_wins(comparison: Comparison, first: str, second: str) -> bool | None:
+def _first_wins(comparison: Comparison, first: str, second: str) -> int | None:
+    """1 if the first of two values wins, -1 if the second does, 0 if they are equal; None if that is unknown."""
     if comparison.what == "life":
-        spans = [_years(value) for value in (first, second)]
-        return spans[0] > spans[1] if spans[0] != spans[1] else None
-    if comparison.what in _DATES:
-        left, right = parse_date(first), parse_date(second)
-        before = earlier(left, right) if left and right else None
-        return before if before is None or comparison.how in ("earliest", "least") else not before
-    left_number, right_number = parse_number(first), parse_number(second)
-    if left_number is None or right_number is None or left_number == right_number:
-        return None
-    return (left_number > right_number) == (comparison.how == "most")
+        difference = _years(first) - _years(second)
+        return (
+            (difference > 0) - (difference < 0)
+            if comparison.wins.get("time", 1) > 0
+            else (difference < 0) - (difference > 0)
+        )
+    for a, b in _alike(first, second):
+        sign = comparison.wins.get(_dimension(comparison, a) or "")
+        if sign is None:
+            continue
+        lower = less(a, b)
+        if lower is None:
+            return None if a.date and not (a.date.day and b.date and b.date.day) else 0
+        return -sign if lower else sign
+    return None
+
+
+def _alike(first: str, second: str) -> list[tuple[Quantity, Quantity]]:
+    """The pairs of quantities of one dimension in two values."""
+    return [(a, b) for a in find_quantities(first) for b in find_quantities(second) if a.dimension == b.dimension]
 
 
 def _years(life: str) -> float:
@@ -195,8 +255,8 @@ def _fits(parsed: ParsedQuestion, first: Side, second: Side) -> str | None:
     terms = _rest(parsed, first, second)
     if first.page is None and second.page is None:
         return None
-    scores = [share_of(terms, [side.page] if side.page else []) for side in (first, second)]
-    return (first if scores[0] >= scores[1] else second).name
+    left, right = (share_of(terms, [side.page] if side.page else []) for side in (first, second))
+    return None if left == right else (first if left > right else second).name
 
 
 def _both(parsed: ParsedQuestion, first: Side, second: Side) -> str | None:

@@ -59,6 +59,52 @@ def words() -> Words:
     )
 
 
+# --- measures ---------------------------------------------------------------------------------------------------------
+
+
+class Measures(NamedTuple):
+    """The tables of ``measures.toml``. ``units``: the dimension and factor of each; ``before``: those that stand before
+    a number; ``wins``: by the word of a comparison, the sign of the winning value for each dimension, the likeliest
+    first; ``groups``: the words that state the same measure as a word."""
+
+    units: dict[str, tuple[str, float]]
+    before: frozenset[str]
+    currencies: frozenset[str]
+    suffixes: dict[str, float]
+    wins: dict[str, dict[str, int]]
+    ending: frozenset[str]
+    empty: frozenset[str]
+    verbs: frozenset[str]
+    groups: dict[str, frozenset[str]]
+
+
+@lru_cache(maxsize=1)
+def measures() -> Measures:
+    """The units, and the words of comparisons."""
+    table = _read(FOLDER / "measures.toml")
+    groups: dict[str, frozenset[str]] = {}
+    for row in table["groups"]:
+        for word in row.split():
+            groups[word] = groups.get(word, frozenset()).union(row.split())
+    return Measures(
+        units={
+            unit: (dimension, float(factor))
+            for dimension, rows in table["units"].items() for row, factor in rows.items() for unit in row.split()
+        },
+        before=frozenset(table["before"].split()),
+        currencies=frozenset(table["currencies"].split()),
+        suffixes={suffix: float(factor) for suffix, factor in table["suffixes"].items()},
+        wins={
+            word: {sign[:-1]: 1 if sign[-1] == "+" else -1 for sign in signs.split()}
+            for signs, row in table["wins"].items() for word in row.split()
+        },
+        ending=frozenset(table["ending"].split()),
+        empty=frozenset(table["empty"].split()),
+        verbs=frozenset(table["verbs"].split()),
+        groups=groups,
+    )  # fmt: skip
+
+
 # --- countries --------------------------------------------------------------------------------------------------------
 
 

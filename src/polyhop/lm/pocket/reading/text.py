@@ -43,9 +43,8 @@ def tokenize(text: str) -> TokenizedText:
     """
     found = list(TOKEN.finditer(text))
     tokens = [match.group() for match in found]
-    return TokenizedText(
-        text, tokens, [match.start() for match in found], list(map(stem_of, tokens)), _sentence_numbers(tokens)
-    )
+    starts = [match.start() for match in found]
+    return TokenizedText(text, tokens, starts, list(map(stem_of, tokens)), _sentence_numbers(text, tokens, starts))
 
 
 @lru_cache(maxsize=65536)
@@ -103,15 +102,19 @@ def is_short(token: str) -> bool:
     return (len(token) == 1 and token.isalpha()) or "." in token or token.lower() in _ABBREVIATIONS
 
 
-def _sentence_numbers(tokens: Sequence[str]) -> list[int]:
+def _sentence_numbers(text: str, tokens: Sequence[str], starts: Sequence[int]) -> list[int]:
+    """The number of each token's sentence. A line ends one too."""
     numbers: list[int] = []
     number = 0
     for i, token in enumerate(tokens):
         numbers.append(number)
-        if token in _SENTENCE_END and i and i + 1 < len(tokens):
+        if i + 1 < len(tokens) and "\n" in text[starts[i] : starts[i + 1]]:
+            number += 1
+        elif token in _SENTENCE_END and i and i + 1 < len(tokens):
             before, after = tokens[i - 1], tokens[i + 1]
             opens = after[0].isupper() or after[0].isdigit() or after in QUOTES
-            number += opens and not (token == "." and is_short(before))
+            is_unit = before.islower() and i > 1 and tokens[i - 2][0].isdigit()  # "300 m."
+            number += opens and not (token == "." and is_short(before) and not is_unit)
     return numbers
 
 
@@ -133,6 +136,8 @@ _YEAR = r"(?:1\d{3}|20\d{2}|[5-9]\d{2})"
 def _date_pattern() -> re.Pattern[str]:
     month = "|".join(sorted(words().months, key=len, reverse=True))
     forms = (
+        r"(?P<y7>\d{4})-(?P<m7>\d{2})(?:-(?P<d7>\d{2}))?",  # 1987-10-05
+        r"(?P<d8>\d{1,2})[./](?P<m8>\d{1,2})[./](?P<y8>\d{4})",  # 05/10/1987
         rf"(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<m1>{month})\.?,? (?P<y1>\d{{3,4}})",  # 5 October 1987
         rf"(?P<m2>{month})\.? (?P<d2>\d{{1,2}})(?:st|nd|rd|th)?,? (?P<y2>\d{{3,4}})",  # October 5, 1987
         rf"(?P<m3>{month})\.?,? (?:of )?(?P<y3>\d{{4}})",  # October 1987
@@ -170,9 +175,9 @@ def find_dates(text: str) -> Iterator[ParsedValue]:
     """
     for match in _date_pattern().finditer(text):
         parts = {key[0]: value for key, value in match.groupdict().items() if value}
-        month = words().months[parts["m"].lower()] if "m" in parts else 0
-        day = int(parts.get("d", 0))
-        if day > 31 or ("m" in parts and "y" not in parts and parts["m"] == "may"):
+        written = parts.get("m", "0").lower()
+        month, day = words().months.get(written) or int(written), int(parts.get("d", 0))
+        if day > 31 or month > 12 or ("y" not in parts and parts["m"] == "may"):
             continue
         yield ParsedValue(
             match.start(), match.end(), "date" if month else "year", Date(int(parts.get("y", 0)), month, day)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from polyhop.errors import CapabilityError
 from polyhop.lm.pocket.reading.answer import UNKNOWN
+from polyhop.lm.pocket.reading.comparison import canonical
 from polyhop.lm.pocket.tasks import baselines, ge, reading, resp, searchain, tor
 from polyhop.lm.pocket.tasks.kinds import if_likely, of_kind
 from polyhop.lm.pocket.tasks.reading import Fields, Value, answer_without_passages
@@ -18,6 +19,10 @@ def do(task: str, fields: Fields) -> Value:
             f"pocket cannot do the prompt task {task!r}, only {', '.join(TASKS)};"
             f' give it a model of its own: lm={{"default": "pocket", "{task}": "openai:MODEL"}}'
         )
+    asked = {
+        name: canonical(fields[name]) for name in ("question", "sub_question") if isinstance(fields.get(name), str)
+    }
+    fields = {**fields, **asked}  # no answer depends on which of two things is named first
     value = of_kind(fields, _TASKS[task](fields))
     return if_likely(fields, value) if fields.get("may_decline") else value
 

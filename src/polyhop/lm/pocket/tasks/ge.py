@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from polyhop.common.text import bare_title, fold, sentences
-from polyhop.lm.pocket.reading.answer import UNKNOWN, read_path, undecided
+from polyhop.lm.pocket.reading.answer import UNKNOWN, read_path
 from polyhop.lm.pocket.reading.chain import Step, decompose
 from polyhop.lm.pocket.reading.compare import via_of
 from polyhop.lm.pocket.reading.facts import facts
@@ -37,9 +37,7 @@ def sub_answer(fields: Fields) -> Value:
     question = fields["sub_question"]
     passages = fields.get("passages") or _passages(fields.get("triplets") or ())
     if not passages:
-        parsed = parse_question(question)
-        guess = (undecided(parsed.comparison) if parsed.comparison else None) or UNKNOWN
-        return {"sentence": f"It is {guess}.", "answer": guess, "confidence": _NOTHING_KNOWN}
+        return {"sentence": f"It is {UNKNOWN}.", "answer": UNKNOWN, "confidence": _NOTHING_KNOWN}
     answer, solution = best_answer(question, passages)
     if answer is None:
         return {"sentence": f"It is {UNKNOWN}.", "answer": UNKNOWN, "confidence": _NOTHING_KNOWN}
@@ -65,7 +63,7 @@ def answer(fields: Fields) -> Value:
         last = history[-1]["answer"] if history else None
         return {"rationale": rationale, "answer": last or ("no" if parsed.type == "boolean" else UNKNOWN)}
     found, _ = best_answer(question, passages)
-    return {"rationale": rationale, "answer": found or undecided(parsed.comparison) or UNKNOWN}
+    return {"rationale": rationale, "answer": found or UNKNOWN}
 
 
 # --- a question as triplets -------------------------------------------------------------------------------------------

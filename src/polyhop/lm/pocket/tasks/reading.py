@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from polyhop.lm.pocket.reading.answer import UNKNOWN, Solution, read_path, undecided
+from polyhop.lm.pocket.reading.answer import UNKNOWN, Solution, read_path
 from polyhop.lm.pocket.reading.judge import (
     correct_probability,
     extract_span,
@@ -53,10 +53,9 @@ def _rationale(solution: Solution) -> str | None:
 
 
 def answer_without_passages(question: str) -> Value:
-    """Answer without passages: "no" to a yes/no question, the first of two options, else "unknown"."""
-    parsed = parse_question(question)
-    answer = undecided(parsed.comparison) if parsed.comparison else None
-    return {"rationale": None, "answer": answer or ("no" if parsed.type == "boolean" else UNKNOWN)}
+    """Answer without passages: "no" to a yes/no question, else "unknown"."""
+    answer = "no" if parse_question(question).type == "boolean" else UNKNOWN
+    return {"rationale": None, "answer": answer}
 
 
 def extract(fields: Fields) -> Value:

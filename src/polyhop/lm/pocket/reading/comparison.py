@@ -1,0 +1,242 @@
+"""Parsing a comparison: the two things that a question compares, by which fact, and which value wins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from polyhop.common.text import STOP_WORDS
+from polyhop.lm.pocket.reading.tables import measures
+from polyhop.lm.pocket.reading.text import TOKEN, name_before, name_from, stem_of, stem_weight
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two things that a question compares.
+
+    ``how``: "choice" of the one whose value wins; "truth" of the first one's value being the winning one; "same" value;
+    "both" are described; one "fits" a description; something "common". ``what``: a relation, or "value", "terms" or
+    "class". ``wins``: the sign of the winning value by dimension, the likeliest first. ``measure``: the weights of the
+    stems that may stand beside a value.
+    """
+
+    options: tuple[str, str]
+    how: str
+    what: str
+    wins: Mapping[str, int] = field(default_factory=dict)
+    measure: Mapping[str, float] = field(default_factory=dict)
+
+
+# Comparatives that name the fact that is compared. The first match wins, here and below.
+_COMPARATIVES = (
+    (r"lived longer|longer life|longest life|(?:lived|life) shorter|shorter life", "life"),
+    (r"(?:older|earlier|newer) (?:film|movie)", "release"),
+    (r"younger|youngest|older|oldest|elder", "birth date"),
+)
+# The event whose dates are compared.
+_EVENTS = (
+    (r"born|birth", "birth date"),
+    (r"died?|death", "death date"),
+    (r"founded|formed|established|started|created|built|opened|launched|begun", "start"),
+    (r"released|came out|come out|published|premiered|aired|took place|came|recent|newer", "release"),
+)
+# The fact that is to be the same for two things joined by "and".
+_SAMES = (
+    (r"same (?:nationality|country|nation)|shared? (?:\w+ ){0,2}nationality", "country"),
+    (r"born in the same (?:place|city|town)|same (?:birthplace|place of birth)", "birth place"),
+    (r"born in the same year", "birth date"),
+    (r"(?:released|come out) in the same year", "release"),
+    (r"same|equal(?:ly)?|as \w+ as", "value"),
+)
+_COMMON_WORDS = r"in common|common|mutual|shared?|both"
+_DESCRIBED = (
+    r"(?:the )?(?:directors?|performers?|composers?|authors?|writers?|painters?|designers?) of (?:both )?(?:the )?"
+    r"(?:films?|movies?|songs?|books?|novels?|albums?)?:? ?"
+)
+_BETWEEN = re.compile(rf",? (?P<word>or|and|&) (?:is |was )?(?:{_DESCRIBED})?", re.IGNORECASE)
+_AUXILIARY = r"(?:is|was|are|were|do|does|did|has|have|had|can|will|would|should)"
+_LEFT, _RIGHT = (rf"(?P<{side}>[^,:;–—?]{{2,60}}?)" for side in ("left", "right"))
+_ASKING = r"(?:which|who|what|whose)\b"
+# Two things without capitals, by where they stand.
+_PLAIN = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"(?:[,:;–—]|\bbetween) {_LEFT},? (?P<word>or|and) {_RIGHT}\?$",
+        rf"\b(?:of|between) {_LEFT} (?P<word>and|or) {_RIGHT}[,:]? {_ASKING}",
+        rf"^{_LEFT} (?P<word>or) {_RIGHT} ?[,:–—-] ?{_ASKING}",
+    )
+)
+_AFTER_AUXILIARY = re.compile(
+    rf"\b{_AUXILIARY} (?P<left>[^,:?]{{2,60}}?) (?P<word>or|and) (?P<rest>[^,:?]{{2,120}})", re.IGNORECASE
+)
+_TRUTH = re.compile(
+    rf"^{_AUXILIARY} (?P<rest>[^,:?]{{4,150}}) (?P<word>than|before|after) (?P<right>[^,:?]{{2,60}})\?*$", re.IGNORECASE
+)
+_HEAD = re.compile(r"^(?:(?:that|those|the ones?|the two) (?:of|in|at|from|for) )?(?:(?:the|a|an|our|its) )?")
+
+
+def find_comparison(text: str, yes_or_no: bool) -> Comparison | None:
+    """The comparison that a question asks for; None if it names no two things to compare.
+
+    >>> found = find_comparison("Which mill was built first, Ost Mill or The Brenner?", yes_or_no=False)
+    >>> found.options, found.how, found.what
+    (('Ost Mill', 'The Brenner'), 'choice', 'start')
+    >>> find_comparison("Do Ann Lee and Ida Kuhn have the same nationality?", yes_or_no=True).what
+    'country'
+    >>> find_comparison("Is the blue valve heavier than the red valve?", yes_or_no=True).options
+    ('blue valve', 'red valve')
+    """
+    found = _truth(text) or _options(text)
+    if found is None:
+        return None
+    left, right, word = found
+    rest = text.replace(left, " ").replace(right, " ")
+    wins = dict(_wins(rest))
+    if "length" in wins and "date" in wins and not _says("|".join(measures().ending), rest):
+        wins["date"] = -wins["date"]  # what is there longer began first
+    how, what = "choice", _fact(rest, wins) if wins else "terms"
+    if word in ("than", "before", "after"):
+        how = "truth"
+    elif word == "or" or (not yes_or_no and wins and _says("which|who|whose|what|between|of", rest)):
+        how = "choice" if wins else "fits"
+    elif yes_or_no:
+        same = next((fact for pattern, fact in _SAMES if _says(pattern, rest)), None)
+        how, what = ("same", same) if same else ("both", "terms")
+    elif _says(_COMMON_WORDS, rest) or text.startswith(left):
+        how, what = "common", "class"
+    else:
+        return None
+    left, right = (re.sub("['’]s?$", "", option) for option in (left, right))
+    return Comparison((left, right), how, what, wins, _measure(rest, left, right))
+
+
+@lru_cache(maxsize=512)
+def canonical(question: str) -> str:
+    """The question with the two things it compares in alphabetical order, where their order means nothing.
+
+    >>> canonical("Who is older, Tom Reed or Ann Lee?")
+    'Who is older, Ann Lee or Tom Reed?'
+    """
+    text = " ".join(question.split())
+    if _truth(text) or (found := _options(text)) is None:
+        return question
+    left, right, _ = found
+    if left <= right or left in right or right in left:
+        return question
+    return right.join(part.replace(right, left) for part in text.split(left))
+
+
+def _wins(rest: str) -> Iterator[tuple[str, int]]:
+    """The sign of the winning value by dimension, by the first comparative of a question."""
+    words, table = [word.lower() for word in TOKEN.findall(rest)], measures().wins
+    for i, word in enumerate(words):
+        if word in table:
+            following = words[i + 1] if i + 1 < len(words) else ""
+            sign = -1 if word in ("less", "least") else 1
+            if word in ("more", "most", "less", "least") and (stem := following.removesuffix("ly")) in table:
+                yield from ((dimension, sign * win) for dimension, win in table[stem].items())
+            elif following in table and word in ("first", "last"):
+                continue
+            else:
+                yield from table[word].items()
+            return
+
+
+def _fact(rest: str, wins: Mapping[str, int]) -> str:
+    """The relation that a choice is decided by, "value" if it is none that encyclopedias state."""
+    for pattern, what in _COMPARATIVES:
+        if _says(pattern, rest):
+            return what
+    if "date" not in wins or "length" in wins:
+        return "value"
+    return next((what for pattern, what in _EVENTS if _says(pattern, rest)), "value")
+
+
+def _measure(rest: str, *options: str) -> dict[str, float]:
+    """The stems that may stand beside a value, with their weights: the question's, and others of the same measure."""
+    table = measures()
+    own = {stem_of(token) for option in options for token in TOKEN.findall(option)}
+    weights: dict[str, float] = {}
+    for token in TOKEN.findall(rest):
+        word, stem = token.lower(), stem_of(token)
+        if stem in own or word in table.empty:
+            continue
+        if (weight := stem_weight(stem)) and word not in table.wins:
+            weights[stem] = max(weight, weights.get(stem, 0.0), 0.5)
+        for other in table.groups.get(word, ()):
+            weights.setdefault(stem_of(other), 0.5)
+    return weights
+
+
+def _truth(text: str) -> tuple[str, str, str] | None:
+    """The two things of "Is A older than B?", and the word between them."""
+    found = _TRUTH.match(text)
+    if found is None:
+        return None
+    words = found["rest"].split()
+    start = len(text) - len(text[found.start("rest") :])
+    name = name_from(text, start)
+    if name and name[0] - start <= 4 and name[1] < found.end("rest"):
+        left = text[slice(*name)]
+    else:
+        end = next((i for i, word in enumerate(words) if i and _ends_name(word)), None)
+        if end is None:
+            return None
+        left = " ".join(words[:end])
+    right = _HEAD.sub("", re.sub(rf" {_AUXILIARY}$", "", found["right"]))
+    rest = text.replace(left, " ").replace(right, " ")
+    if found["word"].lower() == "than" and not any(_wins(rest)):
+        return None
+    return _HEAD.sub("", left), right, found["word"].lower()
+
+
+def _options(text: str) -> tuple[str, str, str] | None:
+    """The two things around an "or", or around an "and" if the question is about both, and that word."""
+    found = []
+    for match in _BETWEEN.finditer(text):
+        left = name_before(text, match.start())
+        right = name_from(text, match.end())
+        if left and right and right[0] - match.end() <= 4 and match.start() - left[1] <= 1:
+            word = "or" if match["word"].lower() == "or" else "and"
+            found.append((_HEAD.sub("", text[slice(*left)]), text[slice(*right)], word))
+    if not found:
+        found = list(_plain_options(text))
+    choices = [option for option in found if option[2] == "or"]
+    if choices:
+        return choices[-1]
+    asks_both = re.search(r"\b(?:both|same|common|mutual|share|between|of the two)\b", text, re.IGNORECASE)
+    plural = re.match(r"(?:of|are|were|do|did|have|has|can)\b", text, re.IGNORECASE)
+    starts = found and text.startswith(found[0][0])
+    return found[0] if found and (asks_both or plural or starts) else None
+
+
+def _plain_options(text: str) -> Iterator[tuple[str, str, str]]:
+    """Two things of which one at least has no capital, by where they stand."""
+    for pattern in _PLAIN:
+        for match in pattern.finditer(text):
+            yield _HEAD.sub("", match["left"]), _HEAD.sub("", match["right"]), match["word"].lower()
+            return
+    found = _AFTER_AUXILIARY.search(text)
+    if found is None or not (found.start() == 0 or found["word"].lower() == "or"):
+        return
+    left, rest = found["left"].split(), found["rest"].rstrip("?").split()
+    has_article = rest[0].lower() in ("the", "a", "an")
+    count = max(1, len(left) + has_article - (left[0].lower() in ("the", "a", "an")))
+    while has_article and count < len(rest) and not _ends_name(rest[count]):
+        count += 1
+    right = rest[: next((i for i, word in enumerate(rest[:count]) if i and word in measures().verbs), count)]
+    if len(rest) > len(right):
+        yield _HEAD.sub("", " ".join(left)), _HEAD.sub("", " ".join(right)), found["word"].lower()
+
+
+def _ends_name(word: str) -> bool:
+    """True for a word that goes on about a thing: a comparative, a verb, a word of a measure."""
+    table, lowered = measures(), word.lower()
+    known = any(lowered in words for words in (table.wins, table.groups, table.verbs, table.empty, STOP_WORDS))
+    return known or lowered.endswith(("ed", "s"))
+
+
+def _says(pattern: str, text: str) -> bool:
+    return re.search(rf"\b(?:{pattern})\b", text, re.IGNORECASE) is not None

@@ -1,0 +1,183 @@
+"""The quantities that passages state of two things: beside the words of a measure, in sentences and rows of tables."""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from polyhop.lm.pocket.reading.passage import ParsedPassage
+from polyhop.lm.pocket.reading.quantities import Quantity, find_quantities
+from polyhop.lm.pocket.reading.text import TOKEN, stem_of, stem_weight
+
+_KEY = re.compile(r"(?:^|[;\n.:|] ?)(?P<key>[^\s;:.|][^;:.|\n]{0,48}): ")
+_NAMED, _TITLED, _PARTLY = 1.0, 0.8, 0.6  # strength of a mention: of all words, in the title, of a part
+_FADING = 0.8  # of a mention: per sentence without another one, and per other name before the quantity
+_REACH = 6.0  # tokens over which a word of the measure loses its weight
+_LABEL = 3  # tokens before a quantity that introduce it
+_MAX_WORDS = 2  # of a measure that count
+
+Stems = Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A quantity that a passage states of a thing. ``about``: how certainly of this thing, 0 to 1; ``measure``: how
+    close the measure's words are, 0 to 1; ``label``: the stems that introduce it."""
+
+    quantity: Quantity
+    page: ParsedPassage
+    about: float
+    measure: float
+    label: frozenset[str]
+
+    @property
+    def text(self) -> str:
+        """The quantity as the passage writes it."""
+        return self.page.text[self.quantity.start : self.quantity.end]
+
+
+class _Unit(NamedTuple):
+    """A sentence, or a row of a table with the tokens of the names of its columns."""
+
+    first: int
+    last: int
+    keys: tuple[tuple[int, int], ...]
+
+
+class _Mention(NamedTuple):
+    """A mention of one of the two things: its first token, the number of the thing and the strength."""
+
+    token: int
+    thing: int
+    strength: float
+
+
+def find_facts(
+    things: tuple[str, str], measure: Mapping[str, float], pages: Sequence[ParsedPassage]
+) -> tuple[list[Fact], list[Fact]]:
+    """Find the quantities that pages state of each of two things.
+
+    >>> from polyhop.lm.pocket.reading.passage import parse_passage
+    >>> from polyhop.types import Passage
+    >>> page = parse_passage(Passage("1", "Buoys", "The Skua is rated to 300 m, the Tern to 1,200 m."))
+    >>> [[fact.text for fact in facts] for facts in find_facts(("Skua", "Tern"), {"rat": 1.0}, [page])]
+    [['300 m'], ['1,200 m']]
+    """
+    names = tuple(_stems(thing) for thing in things)
+    found: tuple[list[Fact], list[Fact]] = ([], [])
+    for page in pages:
+        for mention, fact in _facts(page, names, measure):
+            found[mention.thing].append(fact)
+    return found
+
+
+def _stems(name: str) -> tuple[str, ...]:
+    stems = tuple(map(stem_of, TOKEN.findall(name)))
+    return tuple(filter(stem_weight, stems)) or stems
+
+
+def _facts(
+    page: ParsedPassage, names: Sequence[Stems], measure: Mapping[str, float]
+) -> Iterator[tuple[_Mention, Fact]]:
+    """The quantities of a page, each with the mention of the thing that it is said of."""
+    quantities = _quantities(page.text)
+    title = list(map(stem_of, TOKEN.findall(page.title)))
+    titled = [i for i, name in enumerate(names) if set(name) <= set(title)]
+    subject = _Mention(0, titled[0], _TITLED) if len(titled) == 1 else None
+    for unit in _units(page) if quantities else ():
+        mentions = sorted(mention for i in (0, 1) for mention in _mentions(page, unit, names[i], i, names[1 - i]))
+        inside = [
+            (token, quantity) for quantity in quantities
+            if unit.first <= (token := bisect_left(page.starts, quantity.start)) < unit.last
+            and not any(m.token <= token < m.token + len(names[m.thing]) for m in mentions)
+        ]  # fmt: skip
+        for token, quantity in inside:
+            if mention := _owner(page, unit, mentions, token, [token for token, _ in inside]) or subject:
+                about = mention.strength * _FADING ** (0 if unit.keys else _names_between(page, mention, token))
+                yield mention, Fact(quantity, page, about, *_described(page, unit, token, quantity, measure))
+        if len({mention.thing for mention in mentions}) == 1 and not unit.keys:
+            subject = mentions[-1]
+        elif mentions:
+            subject = None
+        if subject is not None and subject.thing not in titled:
+            subject = None if unit.keys else subject._replace(strength=subject.strength * _FADING)
+
+
+@lru_cache(maxsize=2048)
+def _quantities(text: str) -> tuple[Quantity, ...]:
+    return tuple(find_quantities(text))
+
+
+def _units(page: ParsedPassage) -> Iterator[_Unit]:
+    """The sentences and rows of a page, in order. A row begins where the first column of its table comes again."""
+    keys = [tuple(bisect_left(page.starts, end) for end in match.span("key")) for match in _KEY.finditer(page.text)]
+    starts = {i for i, (a, b) in enumerate(pairwise(page.sentence_of), 1) if a != b}
+    for begin, end in keys:
+        if page.stems[begin:end] == page.stems[slice(*keys[0])]:
+            starts.add(begin)
+    for first, last in pairwise([*sorted({0, *starts}), len(page.tokens)]):
+        inside = tuple((begin, end) for begin, end in keys if first <= begin < last)
+        yield _Unit(first, last, inside if len(inside) > 1 else ())
+
+
+def _mentions(page: ParsedPassage, unit: _Unit, name: Stems, thing: int, other: Stems) -> Iterator[_Mention]:
+    """The mentions of a thing: all words of its name close together; if there are none, a word that only this thing
+    has, unless it belongs to a longer name."""
+    stems, tokens, wanted = page.stems, page.tokens, set(name)
+    indices = [i for i in range(unit.first, unit.last) if stems[i] in wanted]
+    whole = [i for i in indices if wanted <= set(stems[i : min(i + len(name) + 1, unit.last)])]
+    if whole:
+        yield from (_Mention(i, thing, _NAMED) for i in whole if stems[i] == name[0] or len(whole) == 1)
+        return
+    for i in indices:
+        beside = [j for j in (i - 1, i + 1) if unit.first <= j < unit.last and stems[j] not in wanted]
+        is_longer = any(tokens[j][0].isupper() and stem_weight(stems[j]) for j in beside)
+        is_own = len(name) > 1 and stems[i] not in other and len(stems[i]) > 2
+        if is_own and tokens[i].isalpha() and tokens[i][0].isupper() and not is_longer:
+            yield _Mention(i, thing, _PARTLY)
+
+
+def _owner(
+    page: ParsedPassage, unit: _Unit, mentions: Sequence[_Mention], token: int, quantities: Sequence[int]
+) -> _Mention | None:
+    """The mention of the thing that a quantity is said of: the one before it, or after it if quantities come first."""
+    before = [mention for mention in mentions if mention.token <= token]
+    after = [mention for mention in mentions if mention.token > token]
+    if not after and "respectively" in page.tokens[unit.first : unit.last]:
+        listed = [other for other in quantities if other > before[-1].token]
+        return before[listed.index(token) % len(before)]
+    if after and (not before or (quantities[0] < mentions[0].token and not unit.keys)):
+        return after[0]
+    return before[-1] if before else None
+
+
+def _names_between(page: ParsedPassage, mention: _Mention, token: int) -> int:
+    """The number of other names between a mention and a quantity: it may be said of one of them."""
+    names = (name for name in page.mentions if name.kind == "name")
+    return sum(mention.token + 1 < name.first < token for name in names)
+
+
+def _described(
+    page: ParsedPassage, unit: _Unit, token: int, quantity: Quantity, measure: Mapping[str, float]
+) -> tuple[float, frozenset[str]]:
+    """The closeness of the measure's words to a quantity, 0 to 1, and the stems that introduce it: the name of its
+    column, else the words before it and the one after it."""
+    end = bisect_left(page.starts, quantity.end)
+    before = (max(unit.first, token - _LABEL), token)
+    first, last = next((key for key in reversed(unit.keys) if key[1] <= token), before)
+    label = {*page.stems[first:last], *(() if unit.keys else page.stems[end : min(end + 1, unit.last)])}
+    near: dict[str, float] = {}
+    for i in range(unit.first, unit.last):
+        if weight := measure.get(page.stems[i]):
+            column = next((key for key in unit.keys if key[0] <= i < key[1]), None)
+            if column not in (None, (first, last)):
+                continue  # the name of another column
+            gap = 0 if column else max(token - i, i - end + 1, 1) - 1
+            near[page.stems[i]] = max(near.get(page.stems[i], 0.0), weight * math.exp(-gap / _REACH))
+    return min(1.0, sum(sorted(near.values())[-_MAX_WORDS:])), frozenset(label)

@@ -1,0 +1,126 @@
+"""Quantities in a text: dates, times of day, and numbers with their units, converted so that they can be compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from polyhop.lm.pocket.reading.tables import measures, words
+from polyhop.lm.pocket.reading.text import Date, earlier, find_dates
+
+_CLOCK = re.compile(
+    r"(?<![\w.,:-])(?:(?P<hour>\d{1,2})(?:[:.](?P<minute>\d{2}))? ?(?P<half>[ap])\.?m\b"
+    r"|(?P<h>\d{1,2}):(?P<m>\d{2}))(?![\w:%])",
+    re.IGNORECASE,
+)
+_GAP = re.compile(r"(?:,? and|,)? ?")  # between the parts of one quantity: "2 h 10 min", "1 year and 3 months"
+_BARE_YEAR = re.compile(r"\d{4}")
+
+
+class Quantity(NamedTuple):
+    """A quantity: its characters in the text, its dimension ("number" without a unit), and its value in the first unit
+    of the dimension; that of a date is ``date``."""
+
+    start: int
+    end: int
+    dimension: str
+    value: float
+    date: Date | None = None
+
+
+def find_quantities(text: str) -> list[Quantity]:
+    """Find the quantities of a text, in order. A bare year is a date and a number.
+
+    >>> [q[2:4] for q in find_quantities("1.2 km in 2 h 10 min, two dozen guests, $3.5m, at 9:30 am, half a year")]
+    [('length', 1200.0), ('time', 7800.0), ('number', 24.0), ('usd', 3500000.0), ('clock', 570.0), ('time', 15778800.0)]
+    """
+    numbers = list(_joined(text, _numbers(text)))
+    found = [number for number in numbers if number.dimension != "number"]
+    found += [clock for clock in _clocks(text) if not _inside(clock, found)]
+    for date in find_dates(text):
+        quantity = Quantity(
+            date.start, date.end, "date", 0.0, Date(*date.value) if isinstance(date.value, Date) else None
+        )
+        if not _inside(quantity, found):
+            found.append(quantity)
+    taken = [other for other in found if not _BARE_YEAR.fullmatch(text, other.start, other.end)]
+    found += [number for number in numbers if number.dimension == "number" and not _inside(number, taken)]
+    return sorted(found, key=lambda quantity: quantity[:3])
+
+
+def less(first: Quantity, second: Quantity) -> bool | None:
+    """True if the first of two quantities of one dimension is less or earlier; None if they are equal, or if a part of
+    a date that is unknown would decide."""
+    if first.date and second.date:
+        return earlier(first.date, second.date)
+    return None if first.value == second.value else first.value < second.value
+
+
+def _inside(quantity: Quantity, found: Iterable[Quantity]) -> bool:
+    return any(quantity.start < other.end and other.start < quantity.end for other in found)
+
+
+@lru_cache(maxsize=1)
+def _pattern() -> re.Pattern[str]:
+    table, tables = measures(), words()
+
+    def either(names: Iterable[str]) -> str:
+        return "|".join(sorted(map(re.escape, names), key=len, reverse=True))
+
+    signs = [unit for unit in table.units if unit in table.before]
+    tens = either(word for word in tables.numbers if word.endswith("ty"))
+    return re.compile(
+        rf"(?<![\w.,/#:-])(?P<currency>(?:{either(signs)}) ?)?(?P<minus>[-−])?"
+        r"(?:(?P<digits>(?:\d{1,3}(?:[, ]\d{3}\b){1,4}|\d{1,15})(?:\.\d{1,6})?)|(?P<part>half (?:an?|of an?) |an? )"
+        rf"|(?P<words>(?:(?:{tens})[ -])?(?:{either(tables.numbers)})\b))"
+        rf"(?: ?(?P<times>{either(tables.multipliers)}|{either(table.suffixes)})\b)?"
+        rf"(?:[ -]?(?P<unit>{either(table.units)}))?(?!\w)",
+        re.IGNORECASE,
+    )
+
+
+def _numbers(text: str) -> Iterator[Quantity]:
+    table, tables = measures(), words()
+    for match in _pattern().finditer(text):
+        part, times, unit = match["part"], (match["times"] or "").lower(), (match["unit"] or "").lower()
+        currency = (match["currency"] or "").strip().lower()
+        if part and not (times or unit):
+            continue
+        if match["digits"]:
+            value = float(re.sub(r"[, ]", "", match["digits"]))
+        elif match["words"]:
+            value = sum(tables.numbers[word] for word in re.split(r"[ -]", match["words"].lower()))
+        else:
+            value = 0.5 if part.lower().startswith("half") else 1.0
+        if currency and unit == "m":  # £3.5m
+            times, unit = "mn", ""
+        value *= tables.multipliers.get(times) or table.suffixes.get(times, 1.0)
+        dimension, factor = table.units.get(currency or unit, ("number", 1.0))
+        yield Quantity(match.start(), match.end(), dimension, round((-value if match["minus"] else value) * factor, 6))
+
+
+def _joined(text: str, numbers: Iterable[Quantity]) -> Iterator[Quantity]:
+    """The quantities, with the smaller parts of one ("2 h 10 min") added to it."""
+    held: Quantity | None = None
+    for number in numbers:
+        alike = held is not None and number.dimension == held.dimension != "number" and 0 < number.value < held.value
+        if held and alike and _GAP.fullmatch(text, held.end, number.start):
+            held = held._replace(end=number.end, value=held.value + number.value)
+            continue
+        if held:
+            yield held
+        held = number
+    if held:
+        yield held
+
+
+def _clocks(text: str) -> Iterator[Quantity]:
+    """The times of day, in minutes."""
+    for match in _CLOCK.finditer(text):
+        hour, minute = int(match["hour"] or match["h"]), int(match["minute"] or match["m"] or 0)
+        if match["half"]:
+            hour = hour % 12 + 12 * (match["half"].lower() == "p")
+        if hour < 25 and minute < 60:
+            yield Quantity(match.start(), match.end(), "clock", 60.0 * hour + minute)

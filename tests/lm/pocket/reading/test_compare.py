@@ -1,0 +1,243 @@
+"""Comparisons of two things by any measure: decided by values, and never by the order in which anything is named."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import pytest
+
+from polyhop import Pipeline
+from polyhop.lm.pocket.reading.answer import solve
+from polyhop.lm.pocket.reading.comparison import canonical, find_comparison
+from polyhop.lm.pocket.reading.judge import best_answer
+from polyhop.lm.pocket.reading.passage import parse_passage
+from polyhop.lm.pocket.reading.quantities import find_quantities
+from polyhop.lm.pocket.tasks import do
+from polyhop.types import Passage
+
+
+def passages(*texts: str) -> list[Passage]:
+    """A passage per "title: text"."""
+    rows = (text.partition(": ") for text in texts)
+    return [Passage(title, title, text) for title, _, text in rows]
+
+
+PEOPLE = passages(
+    "Priya Raman: Priya Raman leads the Ledgerline team. She joined Nordlys in 2019 and lives in Malmö.",
+    "Tomas Lindqvist: Tomas Lindqvist writes firmware. Born in 1988, he joined Nordlys in 2017.",
+)
+BUOYS = passages(
+    "Buoys: The Skua is a small buoy. It weighs 900 g and is rated to 300 m. "
+    "The Tern weighs 1.4 kg and is rated to 1.2 km.",
+    "Offices: Our Bergen office opened in March 1998. "
+    "The Malmö office opened in 2000 and has two dozen desks, Bergen 18.",
+    "Prices: Plan: Basic; Monthly fee: €12; Support: 2 days.\nPlan: Extra; Monthly fee: €9.50; Support: 36 hours.",
+    "Terms: The pump's warranty is 18 months, that of the heater two years. The audit is due on 3 May 2024, "
+    "the fire drill on 2024-04-28.",
+    "Doors: The museum opens at 9:30 am, the library at 8 am. The gate closes at 17:00.",
+    "Teams: Team: Heron; Engineers: 7; Lead: Ann Lee.\nTeam: Wren; Engineers: 12; Lead: Ida Kuhn.",
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Who joined Nordlys first, Priya Raman or Tomas Lindqvist?", "Tomas Lindqvist"),
+        ("Who has been with Nordlys longer, Priya Raman or Tomas Lindqvist?", "Tomas Lindqvist"),
+        ("Which buoy is rated to greater depth, the Skua or the Tern?", "Tern"),
+        ("Which weighs more, the Skua or the Tern?", "Tern"),
+        ("Is the Skua or the Tern lighter?", "Skua"),
+        ("Which office opened earlier, Malmö or Bergen?", "Bergen"),
+        ("Of Malmö and Bergen, which office has more desks?", "Malmö"),
+        ("Which plan costs less, Basic or Extra?", "Extra"),
+        ("Which plan is more expensive: Basic or Extra?", "Basic"),
+        ("Whose support is quicker, that of Basic or that of Extra?", "Extra"),
+        ("Which warranty is shorter, that of the pump or that of the heater?", "pump"),
+        ("Is the audit or the fire drill due sooner?", "fire drill"),
+        ("Which opens earlier, the museum or the library?", "library"),
+        ("Which team has more engineers, Heron or Wren?", "Wren"),
+        ("Between Heron and Wren, who has fewer engineers?", "Heron"),
+    ],
+)
+def test_values_decide_whatever_is_named_first(question: str, answer: str) -> None:
+    corpus = [*PEOPLE, *BUOYS]
+    for asked in (question, _swapped(question)):
+        for pages in (corpus, corpus[::-1]):
+            assert solve(asked, [parse_passage(page) for page in pages]).answer == answer, asked
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Did Priya Raman join Nordlys before Tomas Lindqvist?", "no"),
+        ("Did Tomas Lindqvist join Nordlys before Priya Raman?", "yes"),
+        ("Did Priya Raman join Nordlys after Tomas Lindqvist?", "yes"),
+        ("Is the Skua heavier than the Tern?", "no"),
+        ("Is the Tern heavier than the Skua?", "yes"),
+        ("Does Basic cost more than Extra?", "yes"),
+        ("Is Extra cheaper than Basic?", "yes"),
+        ("Do Heron and Wren have the same number of engineers?", "no"),
+    ],
+)
+def test_a_statement_about_two_values_is_true_or_false(question: str, answer: str) -> None:
+    assert solve(question, [parse_passage(page) for page in (*PEOPLE, *BUOYS)]).answer == answer
+
+
+@pytest.mark.parametrize(
+    ("texts", "question", "answer"),
+    [
+        (("Hubs: The Otter weighs 2 kg. The Stoat weighs 2,000 g.",), "Is the Otter or the Stoat heavier?", "both"),
+        (("Hubs: The Otter costs €40. The Stoat costs $45.",), "Which costs less, the Otter or the Stoat?", None),
+        (("Hubs: The Otter weighs 2 kg. The Stoat is green.",), "Is the Otter heavier than the Stoat?", None),
+        (("Towns: Ostwik and Larn are towns in Norland.",), "Is Ostwik further north than Larn?", None),
+        (("Staff: Ann Lee joined in 2019. Ida Kuhn joined in 2019.",), "Who joined first, Ann Lee or Ida Kuhn?", None),
+    ],
+)  # fmt: skip
+def test_a_draw_and_what_cannot_be_compared_are_said(texts: tuple[str, ...], question: str, answer: str | None) -> None:
+    solution = solve(question, [parse_passage(page) for page in passages(*texts)])
+    assert solution.answer == answer
+
+
+def test_nothing_is_known_of_two_things_without_passages() -> None:
+    for question in ("Who is older, Ann Lee or Ida Kuhn?", "Who is older, Ida Kuhn or Ann Lee?"):
+        assert do("answer.direct", {"question": question})["answer"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("question", "options", "how", "what"),
+    [
+        ("Does linen or wool take longer to arrive?", ("linen", "wool"), "choice", "value"),
+        ("Is the blue valve or the red valve heavier?", ("blue valve", "red valve"), "choice", "value"),
+        ("Lee or Reed: who has served longer?", ("Lee", "Reed"), "choice", "value"),
+        ("Which lease ends first, that of the mill or that of the barn?", ("mill", "barn"), "choice", "value"),
+        ("Whose contract runs longer, Lee's or Reed's?", ("Lee", "Reed"), "choice", "value"),
+        ("Do the baker and the miller live in the same town?", ("baker", "miller"), "same", "value"),
+        ("Is the mill older than the barn?", ("mill", "barn"), "truth", "birth date"),
+    ],
+)
+def test_things_without_capitals_are_found(question: str, options: tuple[str, str], how: str, what: str) -> None:
+    found = find_comparison(question, yes_or_no=question.split()[0] in ("Is", "Do", "Does"))
+    assert found is not None
+    assert (found.options, found.how, found.what) == (options, how, what)
+
+
+@pytest.mark.parametrize("question", ["Who leads the team?", "Is soap or tea included?", "When does the shop open?"])
+def test_other_questions_compare_no_values(question: str) -> None:
+    found = find_comparison(question, yes_or_no=question.startswith("Is"))
+    assert found is None or found.how == "fits"
+
+
+def test_more_than_a_word_of_the_direction_counts() -> None:
+    assert find_comparison("Which is less expensive, Ost or Larn?", yes_or_no=False).wins["money"] == -1  # type: ignore[union-attr]
+    assert find_comparison("Who has been here longer, Lee or Reed?", yes_or_no=False).wins["date"] == -1  # type: ignore[union-attr]
+    assert find_comparison("Whose lease runs longer, Lee or Reed?", yes_or_no=False).wins["date"] == 1  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("text", "dimension", "value"),
+    [
+        ("1.2 million people", "number", 1_200_000.0),
+        ("twenty-five kg", "mass", 25_000.0),
+        ("half a dozen", "number", 6.0),
+        ("3 h 05 min", "time", 11_100.0),
+        ("1 year and 6 months", "time", 31_557_600.0 + 6 * 2_629_800),
+        ("£3.5m", "gbp", 3_500_000.0),
+        ("12 500 km", "length", 12_500_000.0),
+        ("-20 °C", "temperature", -20.0),
+        ("5.30 pm", "clock", 1050.0),
+        ("30 %", "percent", 30.0),
+    ],
+)
+def test_quantities_are_converted(text: str, dimension: str, value: float) -> None:
+    assert [quantity[2:4] for quantity in find_quantities(text)] == [(dimension, value)]
+
+
+def test_a_name_with_a_number_is_no_quantity() -> None:
+    assert not [quantity for quantity in find_quantities("T-2207 and PM-31") if quantity.dimension != "number"]
+
+
+# --- the order of mention, over generated cases ---------------------------------------------------------------------
+
+
+class Measure(NamedTuple):
+    """A sentence and a table's column that state a value, phrasings of the question, the sign of the winning value, and
+    values from the least to the greatest."""
+
+    sentence: str
+    column: str
+    phrasings: tuple[str, ...]
+    sign: int
+    values: tuple[str, ...]
+
+
+MEASURES = (
+    Measure("{0} joined the company in {1}.", "Joined",
+            ("Who joined first, {0} or {1}?", "Did {0} or {1} join earlier?"), -1,
+            ("2009", "May 2012", "3 June 2012", "2017-05-03", "2 July 2019")),
+    Measure("{0} weighs {1}.", "Weight", ("Which weighs more, {0} or {1}?", "Is {0} or {1} heavier?"), 1,
+            ("80 g", "0.9 kg", "1,400 g", "two kilos", "0.5 t")),
+    Measure("A ticket for {0} costs {1}.", "Price", ("Which costs less, {0} or {1}?", "Is {0} or {1} cheaper?"), -1,
+            ("€9.50", "€12", "€110", "EUR 1,200", "3.5 million euros")),
+    Measure("{0} comes with a warranty of {1}.", "Warranty", ("Whose warranty is longer, {0}'s or {1}'s?",), 1,
+            ("90 days", "six months", "18 months", "two years", "5 years")),
+    Measure("In {0} there are {1} seats.", "Seats", ("Between {0} and {1}, which has fewer seats?",), -1,
+            ("seven", "12", "two dozen", "310", "1,250")),
+)  # fmt: skip
+NAMES = ("Ann Lee", "Tomas Lindqvist", "Otter 3", "Otter 7", "the Blue Mill", "Zephyr", "Aster House", "Örjan Falk")
+
+
+def _cases(count: int) -> Iterator[tuple[str, str, list[Passage], str]]:
+    """Generated questions, the same with the names swapped, passages and the answer."""
+    rng = random.Random(7)
+    for i in range(count):
+        measure, (one, two) = MEASURES[i % len(MEASURES)], rng.sample(NAMES, 2)
+        low, high = sorted(rng.sample(range(len(measure.values)), 2))
+        stated = dict(zip(rng.sample([one, two], 2), (measure.values[low], measure.values[high]), strict=True))
+        texts = [
+            f"{measure.sentence.format(name[0].upper() + name[1:] if i % 3 else name, value)}" if i % 2
+            else f"Name: {name}; {measure.column}: {value}; Note: none."
+            for name, value in stated.items()
+        ]  # fmt: skip
+        titles = ("Notes", "More notes") if i % 4 < 2 else tuple(stated)
+        stray = Passage("stray", "Stray", "The canteen opened in 1990, has 40 seats and costs €3.")
+        pages = [*(Passage(title, title, text) for title, text in zip(titles, texts, strict=True)), stray]
+        rng.shuffle(pages)
+        phrasing = rng.choice(measure.phrasings)
+        winner = list(stated)[measure.sign > 0].removeprefix("the ")
+        yield phrasing.format(one, two), phrasing.format(two, one), pages, winner
+
+
+def test_no_answer_depends_on_the_order_of_mention() -> None:
+    for question, swapped, pages, winner in _cases(150):
+        for asked in (question, swapped):
+            for order in (pages, pages[::-1]):
+                assert best_answer(canonical(asked), order)[0] == winner, (asked, order)
+
+
+def test_nothing_read_of_two_things_depends_on_their_order() -> None:
+    """Also where no value is stated, and the answer is read or withheld."""
+    for question, swapped, pages, _ in _cases(20):
+        bare = [Passage(page.id, page.title, page.text.split(" in ")[0].split(":")[0]) for page in pages]
+        answers = {do("answer.read", {"question": q, "passages": bare})["answer"] for q in (question, swapped)}
+        assert len(answers) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["one-r", "tor", "hops"])
+def test_no_method_depends_on_the_order_of_mention(method: str) -> None:
+    for question, swapped, pages, winner in _cases(10):
+        with Pipeline(pages, method, "pocket") as pipeline, Pipeline(pages[::-1], method, "pocket") as reverse:
+            answers = {each.ask(asked).text for each in (pipeline, reverse) for asked in (question, swapped)}
+        assert answers == {winner}
+
+
+def _swapped(question: str) -> str:
+    found = find_comparison(question, yes_or_no=question.startswith(("Is", "Do")))
+    assert found is not None
+    return _exchanged(question, found.options)
+
+
+def _exchanged(text: str, names: Sequence[str]) -> str:
+    return text.replace(names[0], "#").replace(names[1], names[0]).replace("#", names[1])
