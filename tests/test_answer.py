@@ -7,7 +7,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyhop.answer import Answer, cite, content_is_answer, references, with_citation_marks, with_references
+from polyhop import Pipeline, ScriptedLM
+from polyhop.answer import NO_ANSWER, Answer, cite, content_is_answer, references, with_citation_marks, with_references
 from polyhop.types import Citation, Evidence, Passage
 from tests.kit.method_families import FERRY, FILM, MAN, answered
 
@@ -47,7 +48,7 @@ async def test_a_long_answer_is_its_content() -> None:
 async def test_an_answer_that_is_withheld_has_no_content() -> None:
     answer = await answered("searchain", abstain_below=0.9)
     assert (answer.text, answer.content, answer.citations) == ("", "", ())
-    assert with_references(answer) == ""
+    assert with_references(answer) == f"{NO_ANSWER}\n\n- nearest: Dark Mill (film)\n- nearest: Rolf Anders"
 
 
 def test_titles_are_no_markdown() -> None:
@@ -66,3 +67,21 @@ def test_every_answer_has_a_text(text: str, content: str, markers: list[int]) ->
     cited = tuple(Citation(marker, "man", 0, 4) for marker in markers)
     answer = replace(SHORT, text=text, content=content, citations=cited)
     assert with_references(answer).endswith("Rolf Anders" if markers else with_citation_marks(answer))
+
+
+async def test_what_was_read_is_told_whether_cited_or_not() -> None:
+    answer = await answered("tor")
+    rows = {row["id"]: row["cited"] for row in answer.to_dict(with_trace=False)["passages"]}
+    read = {passage.id for passage in answer.trace.read}
+    assert read <= set(rows)
+    assert {name for name, cited in rows.items() if cited} == {each.passage_id for each in answer.citations}
+    assert [passage.id for passage in answer.not_cited] == [name for name, cited in rows.items() if not cited]
+    assert set(rows) - read <= {passage.id for passage in answer.passages}
+
+
+async def test_a_closed_book_answer_shows_what_was_read() -> None:
+    lm = ScriptedLM({"tor.review": {"relevant": False, "supported": False}, "answer.cot": {"answer": "Ulm"}})
+    async with Pipeline([FILM, MAN], "tor", lm, widths=(2,), cache=False) as pipeline:
+        answer = await pipeline.aask("Where was the director of the film Dark Mill born?")
+    assert (answer.text, answer.passages, answer.citations) == ("Ulm", (), ())
+    assert {row["id"] for row in answer.to_dict(with_trace=False)["passages"]} == {"film", "man"}

@@ -145,7 +145,7 @@ def test_without_probabilities_it_is_the_share_of_evidence() -> None:
     pieces = tuple(Evidence((), answer) for answer in ("The Rome", "rome", "Oslo", None))
     assert confidence(Answer("Rome", evidence=pieces), completed("Rome")) == pytest.approx(2 / 3)
     assert confidence(Answer("Rome"), completed("Rome")) is None
-    assert confidence(Answer("", evidence=pieces), None) == 0.0
+    assert confidence(Answer("", evidence=pieces), None) is None
 
 
 async def test_final_calls_ask_for_probabilities_where_there_are_some() -> None:

@@ -20,6 +20,10 @@ UNREAD = "unread reply"
 """The name of the note in a trace that says what was kept of a final reply that could not be read."""
 UNREAD_NOTICE = "The model's last reply was not in the form asked for: the answer is what it ends in."
 """The warning that goes with such an answer."""
+NO_ANSWER = "The documents do not say."
+"""An abstention in words, for people."""
+MAX_NEAREST = 3
+"""Number of passages that are shown with an abstention: the nearest to an answer."""
 UNCITED = "Not verified: no passage is cited for this answer."
 NOT_VERIFIED = "Not verified: the cited passages alone do not clearly give this answer."
 CONTRADICTED = "Contradicted: the cited passages alone give another answer: {}."
@@ -59,8 +63,21 @@ class Answer:
     def __post_init__(self) -> None:
         object.__setattr__(self, "supported", self.support == "supported")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON-ready values, including the trace."""
+    @property
+    def only_read(self) -> tuple[Passage, ...]:
+        """The passages that a model or a reader was shown and that are not ranked, in order of reading."""
+        ranked = {passage.id for passage in self.passages}
+        return tuple(p for p in self.trace.read if p.id not in ranked) if self.trace else ()
+
+    @property
+    def not_cited(self) -> tuple[Passage, ...]:
+        """The passages found or read that the answer does not cite, best first; without citations, the nearest ones."""
+        cited = {citation.passage_id for citation in self.citations}
+        return tuple(passage for passage in (*self.passages, *self.only_read) if passage.id not in cited)
+
+    def to_dict(self, *, with_trace: bool = True) -> dict[str, Any]:
+        """Return everything as JSON-ready values. ``passages`` are the ranked ones, then those that were only read."""
+        cited = {citation.passage_id for citation in self.citations}
         return {
             "answer": self.text,
             "content": self.content,
@@ -70,7 +87,7 @@ class Answer:
             "quotation": asdict(self.quotation) if self.quotation else None,
             "abstained": self.abstained,
             "parsed": self.parsed,
-            "passages": [passage.to_dict() for passage in self.passages],
+            "passages": [{**p.to_dict(), "cited": p.id in cited} for p in (*self.passages, *self.only_read)],
             "evidence": [
                 {
                     "passages": [passage.id for passage in piece.passages],
@@ -84,7 +101,7 @@ class Answer:
             ],
             "statistics": dict(self.statistics),
             "usage": self.usage.to_dict() if self.usage else None,
-            "trace": self.trace.to_dict() if self.trace else None,
+            **({"trace": self.trace.to_dict() if self.trace else None} if with_trace else {}),
         }
 
 
@@ -125,7 +142,7 @@ def without_non_answer(answer: Answer, question: str) -> Answer:
     if not answer.text or not is_non_answer(answer.text, question):
         return answer
     evidence = tuple(piece for piece in answer.evidence if not (piece.answer and is_non_answer(piece.answer)))
-    return replace(withheld(answer), confidence=0.0, evidence=evidence)
+    return replace(withheld(answer), confidence=None, evidence=evidence)
 
 
 def with_citations(answer: Answer, trace: Trace) -> Answer:
@@ -138,7 +155,7 @@ def with_citations(answer: Answer, trace: Trace) -> Answer:
 
 def completed(answer: Answer, final: Output | None, trace: Trace, usage: Usage) -> Answer:
     """Complete an answer with its confidence, trace and usage. ``final``: the output of the last call."""
-    probability = answer.confidence if answer.confidence is not None else confidence(answer, final)
+    probability = answer.confidence if answer.text and answer.confidence is not None else confidence(answer, final)
     parsed = final is None or final.parsed or answer.text not in ("", final.own_answer)
     return replace(answer, confidence=probability, parsed=parsed, trace=trace, usage=usage)
 
@@ -205,8 +222,8 @@ def content_is_answer(answer: Answer) -> bool:
 
 
 def with_references(answer: Answer) -> str:
-    """Return the answer ``with_citation_marks`` and a Markdown list of its references: number, title and location.
-    Links, images and HTML in the titles of the corpus are escaped.
+    """Return the answer ``in_words`` and a Markdown list of its references: number, title and location; of an
+    abstention, the nearest passages. Links, images and HTML in the titles of the corpus are escaped.
 
     >>> mill = Passage("p1", "Mill [film]", "Mill is by Ann Lee.")
     >>> print(with_references(Answer("Ann Lee", passages=(mill,), citations=(Citation(1, "p1", 11, 18),))))
@@ -214,9 +231,17 @@ def with_references(answer: Answer) -> str:
     <BLANKLINE>
     - [1] Mill \\[film\\]
     """
-    titles = ((cited.marks, title_and_location(cited.passage)) for cited in references(answer))
+    if answer.abstained:
+        titles = [("nearest:", title_and_location(passage)) for passage in answer.not_cited[:MAX_NEAREST]]
+    else:
+        titles = [(cited.marks, title_and_location(cited.passage)) for cited in references(answer)]
     lines = (f"- {marks} {_MARKDOWN.sub(_escape, title)}" for marks, title in titles)
-    return "\n\n".join(filter(None, (with_citation_marks(answer), "\n".join(lines))))
+    return "\n\n".join(filter(None, (in_words(answer), "\n".join(lines))))
+
+
+def in_words(answer: Answer) -> str:
+    """Return the answer ``with_citation_marks``; an abstention says that there is no answer."""
+    return NO_ANSWER if answer.abstained else with_citation_marks(answer)
 
 
 def title_and_location(passage: Passage) -> str:
@@ -251,7 +276,7 @@ def confidence(answer: Answer, final: Output | Completion | None) -> float | Non
     """Return the confidence of an answer, from 0 to 1: the model's probability of its words if it gives one, else the
     share of the evidence with the same answer, else None."""
     if not answer.text:
-        return 0.0
+        return None
     if final is not None and (probability := final.probability(answer.text)) is not None:
         return probability
     proposed = [piece.answer for piece in answer.evidence if piece.answer]

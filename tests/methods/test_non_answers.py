@@ -87,7 +87,7 @@ def texts(value: Any) -> Iterator[str]:
 async def test_a_non_answer_is_no_knowledge_no_evidence_and_no_query(name: str, said: str) -> None:
     answer = await asked(name, said)
     assert (answer.text, answer.abstained, answer.supported, answer.citations) == ("", True, False, ())
-    assert answer.confidence == 0.0
+    assert answer.confidence is None
     assert answer.to_dict()["abstained"] is True
     assert not [piece.answer for piece in answer.evidence if piece.answer and is_non_answer(piece.answer)]
     assert not [step.query for step in answer.trace.steps if isinstance(step, Searched) and is_non_answer(step.query)]
@@ -116,7 +116,7 @@ async def test_an_abstention_says_so_everywhere() -> None:
     answer = await asked("one-r", "unknown")
     to = Console(record=True, width=80)
     print_answer(answer, show_trace=False, to=to)
-    assert "No answer: none was found." in to.export_text()
+    assert "The documents do not say." in to.export_text()
     assert (notice_of(answer) or "").startswith(DECLINED)
 
 

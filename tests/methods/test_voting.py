@@ -132,7 +132,7 @@ async def test_a_sample_that_cannot_be_read_has_no_vote() -> None:
 
 async def test_nothing_readable_is_no_answer() -> None:
     answer, _ = await play("cot-sc", {"answer.cot": ""}, samples=2)
-    assert (answer.text, answer.confidence) == ("", 0.0)
+    assert (answer.text, answer.confidence) == ("", None)
 
 
 async def test_an_error_of_the_model_is_raised_unchanged() -> None:

@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.text import Text
 
 from polyhop.answer import (
+    MAX_NEAREST,
+    NO_ANSWER,
     UNREAD_NOTICE,
     Answer,
     content_is_answer,
@@ -23,6 +25,7 @@ from polyhop.cli.traces import critical_line, trace_tree
 from polyhop.common.text import citation_marks, counted, find_folded
 from polyhop.trace import Usage
 
+_MAX_NOT_CITED = 5
 _MAX_CHARS = 4000
 """Maximum length of a shown paragraph, in characters."""
 
@@ -45,6 +48,8 @@ def print_answer(answer: Answer, *, show_trace: bool, show_thoughts: bool = Fals
         to.print(Text(UNREAD_NOTICE, style="yellow"))
     for entry in entries(answer, plain=plain):
         print_prose(entry, to)
+    if answer.not_cited:
+        _print_not_cited(answer, to)
     to.print(_cost(answer))
 
 
@@ -67,11 +72,26 @@ def entries(answer: Answer, *, plain: bool) -> Iterator[Entry]:
         yield Entry(head, [excerpt(reference.passage.text, reference.spans, plain=plain)], indent=4)
 
 
+def _print_not_cited(answer: Answer, to: Console) -> None:
+    """Print what was read and is not cited: the titles, or for an answer that is not supported also excerpts of the
+    nearest passages."""
+    shown = answer.not_cited[:_MAX_NOT_CITED]
+    more = len(answer.not_cited) - len(shown)
+    titles = "; ".join(title_and_location(passage) for passage in shown) + (f"; and {more} more" if more else "")
+    if answer.citations:
+        print_prose(Text(f"Read, not cited: {titles}", style="dim"), to)
+        return
+    to.print(Text("Nearest passages:", style="dim"))
+    for passage in shown[:MAX_NEAREST]:
+        head = Text(title_and_location(passage), style="bold")
+        print_prose(Entry(head, [excerpt(passage.text, (), plain=to.color_system is None)], indent=4), to)
+
+
 def _print_text(answer: Answer, to: Console) -> None:
     sure = (f"  (confidence {_share(answer.confidence)})", "dim")
     if answer.abstained:
-        too_low = f"its confidence, {_share(answer.confidence)}, is too low"
-        to.print(Text(f"No answer: {'none was found' if declined(answer) else too_low}.", style="bold yellow"))
+        why = "" if declined(answer) else f"  (the best answer is too unsure: confidence {_share(answer.confidence)})"
+        to.print(Text.assemble((NO_ANSWER, "bold yellow"), (why, "dim")))
         return
     head = Text("Answer:", style="bold")
     if not (answer.content and content_is_answer(answer)):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 from pydantic import BaseModel, Field
 
 from polyhop import __version__
-from polyhop.answer import references, title_and_location, with_citation_marks
+from polyhop.answer import MAX_NEAREST, in_words, references, title_and_location
 from polyhop.common.extras import require
 from polyhop.errors import PolyhopError, UnknownName
 from polyhop.methods.registry import methods
@@ -76,8 +76,11 @@ class CitedPassage(BaseModel):
 class FoundAnswer(BaseModel):
     """An answer with its support."""
 
-    answer: str = Field(description="Empty if the answer was withheld.")
-    content: str = Field(description="The answer with its citation marks, and its reasoning if the method writes one.")
+    answer: str = Field(description="Empty if there is no answer.")
+    content: str = Field(
+        description="The answer with its citation marks, and its reasoning if the method writes one; or words that "
+        "there is no answer."
+    )
     confidence: float | None = Field(description="0 to 1; null if unknown.")
     support: Support = Field(
         description="Whether the cited passages, read alone, give the answer: supported, not verified, or contradicted "
@@ -89,6 +92,7 @@ class FoundAnswer(BaseModel):
     )
     notice: str | None = Field(description="A warning to read before trusting the answer.")
     citations: list[CitedPassage]
+    nearest: list[FoundPassage] = Field(description="If nothing is cited: the passages nearest to an answer.")
     method: str
     corpus: str
     trace_id: str = Field(description="The argument of get_trace.")
@@ -99,7 +103,8 @@ class FoundAnswer(BaseModel):
         row = {
             "notice": None,
             **answer_row(response),
-            "content": with_citation_marks(answer),
+            "content": in_words(answer),
+            "nearest": [] if answer.citations else FoundPassages.of(answer.not_cited[:MAX_NEAREST]).passages,
             "citations": [
                 {
                     "markers": reference.markers,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from polyhop.answer import UNREAD_NOTICE, Answer, declined, support_notice
+from polyhop.answer import NO_ANSWER, UNREAD_NOTICE, Answer, declined, support_notice
 from polyhop.serve.service import AskResponse, AskStarted
 from polyhop.trace import CALLS, plain
 
-ABSTAINED = "The answer was withheld: it was less sure than asked for."
-DECLINED = "No answer was found: the method came to none."
+ABSTAINED = f"{NO_ANSWER} The best answer found was withheld: it is too unsure."
+DECLINED = f"{NO_ANSWER} Nothing that was read answers the question."
 POCKET = (
     "Answered by pocket, a small trained reader with rules: it has no general knowledge and writes no prose; "
     "for a language model, serve with --lm openai:MODEL."
@@ -31,8 +30,7 @@ def notice_of(answer: Answer) -> str | None:
 
 def answer_row(response: AskResponse) -> dict[str, Any]:
     """Return an answer without its trace."""
-    row = replace(response.answer, trace=None).to_dict()  # type: ignore[arg-type]  # writing a trace is slow
-    del row["trace"]
+    row = response.answer.to_dict(with_trace=False)  # writing it is slow
     notice = notice_of(response.answer)
     named = {"trace_id": response.trace_id, "method": response.request.method, "corpus": response.request.corpus}
     return {**named, **row, **({"notice": notice} if notice else {})}

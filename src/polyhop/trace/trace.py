@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 from polyhop.common.text import printable
-from polyhop.trace.steps import CALLS, Ask, Branch, Score, Searched, Step, line_of, passages_in, plain
+from polyhop.trace.steps import CALLS, Ask, Branch, Readout, Score, Searched, Step, line_of, passages_in, plain
+from polyhop.types import Passage
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,12 @@ class Trace:
         """The call that gave the answer: the last that the method marked as its final one, else the last of all."""
         calls = self.calls
         return next((call for call in reversed(calls) if call.final), calls[-1] if calls else None)
+
+    @property
+    def read(self) -> tuple[Passage, ...]:
+        """The distinct passages that a model or a reader was shown, in order."""
+        shown = (step for step in self.steps if isinstance(step, (Ask, Readout)))
+        return tuple(dict.fromkeys(passage for step in shown for passage in passages_in(step)))
 
     @property
     def searches(self) -> tuple[Searched, ...]:

@@ -144,7 +144,7 @@ async def test_ties_go_to_the_likelier_answer() -> None:
 
 async def test_no_readable_chain_is_no_answer() -> None:
     answer, _ = await play("dsp", said(FIRST, SECOND, answers=""), hits=HITS)
-    assert (answer.text, answer.evidence, answer.supported, answer.confidence) == ("", (), False, 0.0)
+    assert (answer.text, answer.evidence, answer.supported, answer.confidence) == ("", (), False, None)
 
 
 # --- its settings ------------------------------------------------------------------------------------------------

@@ -119,7 +119,7 @@ async def test_a_passage_without_an_answer_gives_none_a_share() -> None:
     assert (answer.text, answer.confidence) == ("Oslo", 0.5)
     assert evidence(answer) == [("a", None), ("b", "Oslo")]
     answer, _ = await play("replug", by_passage(), hits={"Q": "a b"})
-    assert (answer.text, answer.confidence, answer.supported) == ("", 0.0, False)
+    assert (answer.text, answer.confidence, answer.supported) == ("", None, False)
 
 
 # --- sampled -----------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ async def test_the_question_is_searched_once_by_the_retriever_of_that_name(tmp_p
     (step,) = answer.trace.steps
     assert isinstance(step, Searched)
     assert (step.query, step.k) == (QUESTION, 20)
-    assert (answer.text, answer.evidence, answer.supported, answer.confidence) == ("", (), False, 0.0)
+    assert (answer.text, answer.evidence, answer.supported, answer.confidence) == ("", (), False, None)
     assert not lm.calls
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from polyhop.answer import references, with_references
+from polyhop.answer import NO_ANSWER, references, with_references
 from polyhop.errors import UnknownName, UsageError
 from polyhop.methods.registry import methods
 from polyhop.serve.http.errors import WRONG_USE, RequestError, error_response
@@ -210,7 +210,7 @@ def completion(turn: Turn, response: AskResponse) -> dict[str, Any]:
 def content(turn: Turn, response: AskResponse) -> str:
     """Return the answer as a chat client shows it: with its references and its warning."""
     if not turn.references:
-        return response.answer.text
+        return NO_ANSWER if response.answer.abstained else response.answer.text
     notice = notice_of(response.answer)
     return "\n\n".join(filter(None, (with_references(response.answer), f"*{notice}*" if notice else "")))
 

@@ -21,7 +21,7 @@ export function reply(story, panel) {
     .filter((each) => !content && Number.isInteger(each.start))
     .map(({ marker }) => [" ", jump(marker)]);
   const long = content && plain(content) === plain(words); // an answer that is its own content, written with its marks
-  const missing = answer.abstained ? "No answer: it was not sure enough." : words ? null : "(no answer)";
+  const missing = answer.abstained ? "The documents do not say." : words ? null : "(no answer)";
   return [
     missing && el("p.reply.none", {}, missing),
     !missing && !long && el("p.reply", {}, words, carrying),
@@ -96,16 +96,18 @@ function gauge(value) {
   );
 }
 
-/** The passages that the answer cites, each folded under its numbers. */
+/** The passages that the answer cites, each folded under its numbers; then those that were only read. */
 export function sources(story) {
-  const { citations = [] } = story.answer;
-  if (!citations.length) return null;
+  const { citations = [], passages = [] } = story.answer;
   const cited = Map.groupBy(citations, (each) => each.passage_id);
+  const read = passages.filter(({ id }) => id && !cited.has(id) && story.passages.has(id)).map(({ id }) => id);
+  const list = (title, entries) => entries.length > 0 && [el("h3", {}, title), entries];
+  if (!cited.size && !read.length) return null;
   return el(
     "section.sources",
     {},
-    el("h3", {}, "Sources"),
-    [...cited].map(([id, all]) => source(story, id, all)),
+    list("Sources", [...cited].map(([id, all]) => source(story, id, all))),
+    list(cited.size ? "Read, not cited" : "Nearest passages", read.map((id) => source(story, id, []))),
   );
 }
 
