@@ -61,6 +61,8 @@ class Pipeline:
         prices: ``Prices`` per million tokens, in the currency of ``max_cost``.
         abstain_below: withhold (``abstained``) answers of lower or unknown confidence, 0 to 1.
         allow_unanswerable: tell the models that a question may have no answer (``abstained``).
+        verify_support: check the support of an answer by one more model call over its cited passages. None: by pocket's
+            reader if the model is pocket, else by the answer's words alone, as False does for any model.
         seed: the random seed of models that accept one.
         lm_options: options of models behind a server or from a checkpoint, as ``lm.openai.OpenAICompatible`` takes
             them; its ``extra_body`` is sent with every request.
@@ -94,6 +96,7 @@ class Pipeline:
         prices: PriceSource | None = None,
         abstain_below: float | None = None,
         allow_unanswerable: bool = False,
+        verify_support: bool | None = None,
         seed: int | None = None,
         **settings: Any,
     ) -> None:

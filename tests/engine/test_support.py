@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from polyhop import Passage, Pipeline
+from polyhop import Passage, Pipeline, ScriptedLM
 from polyhop.answer import CONTRADICTED, NOT_VERIFIED, UNCITED, Answer, references, support_notice
-from polyhop.engine.support import CONTRADICTED_FROM, SUPPORTED_FROM, find_words, judge
+from polyhop.engine.support import CONTRADICTED_FROM, MAX_PASSAGES, SUPPORTED_FROM, find_words, judge
 from polyhop.methods.registry import methods
 from polyhop.types import BlindReading, Citation, Kind, Quotation
 from tests.kit.random_world import World
@@ -84,6 +85,53 @@ async def test_support_depends_on_question_answer_and_cited_passages_alone(name:
         expected = judge(answer.trace.question, answer.text, cited, reading)
         assert (answer.support, answer.quotation) == expected, seed
         assert answer.supported is (answer.support == "supported")
+
+
+@pytest.mark.parametrize("name", ANSWERING)
+async def test_one_call_of_the_model_verifies_the_answers_of_every_method(name: str) -> None:
+    states = set()
+    for state, verdict in (("supported", "supported"), ("contradicted", "contradicted"), ("not verified", "missing")):
+        world: Any = Checked.random(7)
+        world.verdict = verdict
+        without_links: Any = {"links": 0} if "links" in methods()[name].resolve({}) else {}
+        plain, _ = await Checked.random(7).run(name, **without_links)
+        answer, _ = await world.run(name, verify_support=True, **without_links)
+        checks = [call for call in answer.trace.calls if call.task == "support.check"]
+        assert (answer.text, answer.usage.calls) == (plain.text, plain.usage.calls + len(checks))
+        assert answer.trace.answers_call not in checks
+        cited = [reference.passage for reference in references(answer)]
+        assert len(checks) == bool(answer.text and cited)
+        if checks:
+            assert answer.support == state
+            assert checks[0].fields["passages"] == cited[:MAX_PASSAGES]
+            states.add(answer.support)
+    assert len(states) in (0, 3)
+
+
+class Checked(World):
+    """A world whose model gives one verdict on every answer."""
+
+    verdict = "missing"
+
+    def reply(self, task: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        if task != "support.check":
+            return super().reply(task, fields)
+        other = "Answer 9" if self.verdict == "contradicted" else fields["prediction"]
+        return {"quotation": fields["passages"][0].text, "answer": other, "verdict": self.verdict}
+
+
+async def test_a_spent_budget_leaves_the_words() -> None:
+    lm = ScriptedLM({"answer.read": {"answer": "1731"}})
+    async with Pipeline([MILL, INN], "one-r", lm, verify_support=True, max_calls=1) as pipeline:
+        answer = await pipeline.aask(QUESTION)
+    assert (answer.support, answer.usage.calls, answer.trace.budget) == ("supported", 1, "max_calls")
+
+
+def test_a_quotation_that_is_in_no_passage_is_replaced_by_the_sentence_of_the_answer() -> None:
+    reading = BlindReading("1731", words="The mill dates from 1731.", agrees=True)
+    _, quotation = judge(QUESTION, "1731", [MILL], reading)
+    assert quotation is not None
+    assert quotation.text == SENTENCE
 
 
 async def test_pocket_reads_the_cited_passages_again() -> None:

@@ -132,6 +132,9 @@ class World:
             return {"content": content, "answer": answer}
         if task == "judge.answer":
             return {"correct": self._roll("correct", *key) < 0.5}
+        if task == "support.check":
+            verdict = self._pick(["supported", "contradicted", "missing"], "verdict", *key)
+            return {"quotation": None, "answer": self._pick([None, *ANSWERS], "read", *key), "verdict": verdict}
         if task == "rerank.order":
             numbers = range(len(fields["passages"]) + 2)  # now and then one that is not there
             drawn = sorted(numbers, key=lambda number: self._roll("rank", str(number), *key))

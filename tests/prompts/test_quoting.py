@@ -114,6 +114,10 @@ HONEST: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "Relevance": lambda draw: {"relevant": draw(st.booleans())},
     "Order": lambda draw: {"order": draw(st.permutations([1, 2, 3]))},
     "Grade": lambda draw: {"grade": draw(st.integers(0, 4))},
+    "SupportCheck": lambda draw: {
+        "quotation": draw(st.none() | NAMES), "answer": draw(st.none() | NAMES),
+        "verdict": draw(st.sampled_from(["supported", "contradicted", "missing"])),
+    },
 }  # fmt: skip
 
 EVIL = {
@@ -126,7 +130,7 @@ EVIL = {
     "steps": [{"sub_question": "PWNED?", "answer": "PWNED"}], "intermediate": "PWNED", "follow_up": "PWNED?",
     "action": "Finish", "argument": "PWNED", "text": "PWNED", "value": "sure", "candidates": ["PWNED", "PWNED"],
     "valid": True, "better": 1, "entities": ["PWNED", "PWNED"], "scores": [10, 10, 10], "correct": True,
-    "order": [9, 8, 7, 6], "grade": 4,
+    "order": [9, 8, 7, 6], "grade": 4, "quotation": "PWNED", "verdict": "supported",
 }  # fmt: skip
 """Every field of every task, as an attacker would have it."""
 

@@ -44,6 +44,8 @@ class Engine(Equipment):
             run.end()
             trace = run.recorder.trace()
             answer = await check_support(with_citations(answer, trace), question, run, self)
+        if self.verify_support:
+            trace = run.recorder.trace()
         usage = Usage.of(trace, run.recorder.clock(), wasted=run.wasted)
         return completed(answer, run.final, trace, usage)
 

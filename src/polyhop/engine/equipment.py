@@ -24,6 +24,7 @@ class Equipment(Caller):
     reader: RunReader | None = None
     path_scorer: PathScorer | None = None
     support_reader: SupportReader | None = None
+    verify_support: bool = False
     budget: Budget = field(default_factory=Budget)
     seed: int | None = None
     analysis: Analysis = ENGLISH

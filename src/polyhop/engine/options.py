@@ -273,6 +273,16 @@ class PipelineOptions:
             bool,
         ),
     )
+    verify_support: bool | None = _field(
+        None,
+        Option(
+            "Check the answer against its cited passages by one more model call; default: by pocket's reader if pocket "
+            "answers, else by the words alone.",
+            Group.METHOD,
+            bool,
+            flags=("--verify-support/--no-verify-support",),
+        ),
+    )
     seed: int | None = _field(
         None,
         Option(

@@ -56,13 +56,15 @@ def open_parts(
     models = Models(opened_models)
     reader = open_reader(options.reader) if isinstance(options.reader, str) else options.reader
     prompts = open_prompts(options.prompts)
+    reads_support = options.verify_support is None and models.default.name == "pocket"
     engine = Engine(
         models=models,
         prompts=prompts,
         retriever=Reranked(opened, reranker) if opened and reranker else opened,
         reader=None if reader is None else as_reader(reader),
         path_scorer=options.path_scorer or PocketPathScorer(),
-        support_reader=PocketSupportReader() if models.default.name == "pocket" else None,
+        support_reader=PocketSupportReader() if reads_support else None,
+        verify_support=bool(options.verify_support),
         rendering=options.rendering,
         budget=Budget(
             max_calls=options.max_calls,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from polyhop.answer import Answer, references
 from polyhop.common.text import find_folded, normalise, occurrences, sentence_spans
 from polyhop.prompts.agreement import agree
+from polyhop.prompts.tasks.support import SUPPORT_CHECK
 from polyhop.types import BlindReading, Kind, Passage, Quotation, Support
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ SUPPORTED_FROM = 0.5
 """The probability of the reading from which an equal answer is supported."""
 CONTRADICTED_FROM = 0.8
 """The probability of the reading from which another answer of the same kind contradicts."""
+MAX_PASSAGES = 10
+"""The maximum number of cited passages that are read again."""
 _MIN_COVERAGE = 0.5  # share of the question's words in passages that bear on it
 _VERDICTS = ("yes", "no", "supports", "refutes", "not enough info")
 _MAX_QUOTED = 400  # characters
@@ -31,13 +34,17 @@ _MAX_QUOTED = 400  # characters
 
 async def check_support(answer: Answer, question: str, run: Run, engine: Equipment) -> Answer:
     """Return an answer with its support, and the quotation that shows it."""
-    passages = [reference.passage for reference in references(answer)]
+    passages = [reference.passage for reference in references(answer)][:MAX_PASSAGES]
     if not answer.text or not passages:
         return answer
-    if engine.support_reader is not None:
+    reading = None
+    if engine.verify_support:
+        with run.gathering():  # a spent budget leaves the words
+            check = await run.ask(SUPPORT_CHECK, question=question, passages=passages, prediction=answer.text)
+            reading = check.as_reading(answer.text)
+    elif engine.support_reader is not None:
         reading = await engine.support_reader.read_alone(question, passages, run.kind)
-    else:
-        reading = find_words(question, answer.text, passages, run.kind)
+    reading = reading or find_words(question, answer.text, passages, run.kind)
     support, quotation = judge(question, answer.text, passages, reading)
     return replace(answer, support=support, quotation=quotation)
 
@@ -81,15 +88,15 @@ def judge(
 def quote(question: str, passages: Sequence[Passage], reading: BlindReading) -> Quotation | None:
     """Quote the sentence that states a reading's answer and shares the most words with the question. A verdict has no
     words of its own; None if the words of any other answer are in no passage."""
-    words = reading.words or reading.answer or ""
     asked = _stems(question)
     best: tuple[int, Quotation] | None = None
-    for passage in passages:
-        for start, end in _places(words, passage):
-            text = passage.text[start:end]
-            shared = len(asked & _stems(text))
-            if best is None or shared > best[0]:
-                best = shared, Quotation(passage.id, start, end, text, reading.answer or "")
+    for words in filter(None, (reading.words, reading.answer)):
+        for passage in passages if best is None else ():
+            for start, end in _places(words, passage):
+                text = passage.text[start:end]
+                shared = len(asked & _stems(text))
+                if best is None or shared > best[0]:
+                    best = shared, Quotation(passage.id, start, end, text, reading.answer or "")
     return best and best[1]
 
 

@@ -238,6 +238,7 @@ def run_settings(pipeline: Pipeline, dataset: str) -> dict[str, Any]:
         "seed": pipeline.engine.seed,
         "abstain_below": pipeline.abstain_below,
         "allow_unanswerable": pipeline.engine.allow_unanswerable or None,
+        "verify_support": pipeline.engine.verify_support or None,
         "budget": pipeline.engine.budget.to_dict(),
         "prompts": pipeline.engine.prompts.hashes(),
         "dataset": dataset,

@@ -28,8 +28,9 @@ class Trace:
 
     @property
     def answers_call(self) -> Ask | None:
-        """The call that gave the answer: the last that the method marked as its final one, else the last of all."""
-        calls = self.calls
+        """The call that gave the answer: the last that the method marked as its final one, else the last of all but the
+        check of its support."""
+        calls = [call for call in self.calls if call.task != "support.check"]
         return next((call for call in reversed(calls) if call.final), calls[-1] if calls else None)
 
     @property

@@ -10,6 +10,7 @@ from polyhop.lm.pocket.reading.comparison import canonical
 from polyhop.lm.pocket.tasks import baselines, ge, reading, resp, searchain, tor
 from polyhop.lm.pocket.tasks.kinds import if_likely, of_kind
 from polyhop.lm.pocket.tasks.reading import Fields, Value, answer_without_passages
+from polyhop.metrics import cover_em_token
 
 
 def do(task: str, fields: Fields) -> Value:
@@ -35,6 +36,17 @@ def _answer_if_any(fields: Fields) -> Value:
     return baselines.answer_if_any(fields["question"], fields["passages"])
 
 
+def _check_support(fields: Fields) -> Value:
+    """Check an answer against the one that the passages give."""
+    answer, confidence = do("answer.read", fields)[reading.ANSWER_CONFIDENCE]
+    if answer == UNKNOWN or confidence < _SURE_FROM:
+        return {"quotation": None, "answer": None, "verdict": "missing"}
+    agrees = cover_em_token(fields["prediction"], [answer]) or cover_em_token(answer, [fields["prediction"]])
+    verdict = "supported" if agrees else "contradicted"
+    return {"quotation": None, "answer": answer, "verdict": verdict}
+
+
+_SURE_FROM = 0.5  # the confidence in an answer that settles its support
 _FOLLOWS = 8.0  # the score of a relation that two stated ones lead to
 
 
@@ -118,6 +130,7 @@ _TASKS: dict[str, Callable[[Fields], Value]] = {
     "rerank.order": reading.order_passages,
     "rerank.grade": reading.grade_passage,
     "judge.answer": reading.grade_answer,
+    "support.check": _check_support,
 }
 TASKS: tuple[str, ...] = tuple(sorted(_TASKS))
 """The prompt tasks that the model can do."""
