@@ -15,7 +15,6 @@ PARAGRAPH = """Ice forms where water freezes. Salt lowers the point at which it 
 
 The answer is not salt alone: sand helps, too."""
 GUESSING = sorted(
-    name for name, task in TASKS.items() if "kind" in task.fields and name not in ("sure.summarize", "sure.validate")
-    and name != "sure.rank"
-)  # fmt: skip
+    name for name, task in TASKS.items() if "kind" in task.fields and (task.output.ANSWER or name == "sure.candidates")
+)
 """The tasks that are told the kind because their reply holds an answer."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -21,6 +23,8 @@ from tests.kit.prompt_cases import filled
 
 BOOK = PromptBook()
 KINDS: tuple[Kind, ...] = get_args(Kind)
+OF_NO_KIND = ("flare.question", "verify_edit.question")
+"""The tasks that ask about a sentence of the model's own, which may be wrong: no solved question has one."""
 WRITTEN = {task for task in GUESSING if TASKS[task].output.ANSWER and task not in ("cot.sentence", "react.act")}
 """The tasks whose reply in text holds the answer under the output's own field."""
 
@@ -36,29 +40,40 @@ def test_every_task_that_answers_knows_the_kind() -> None:
 @pytest.mark.parametrize("task", GUESSING)
 def test_a_prompt_says_the_form_of_its_answer(task: str, kind: Kind, rendering: Rendering) -> None:
     fields = filled(task, {"kind": kind, "mode": "evidence"} if task == "tor.fuse" else {"kind": kind})
-    system, *_, asked = BOOK[task].render(fields, rendering=rendering, shots=0)
+    system = BOOK[task].render(fields, rendering=rendering, shots=0)[0]
     assert WORDS[kind] in system["content"]
-    assert ("Claim: Who?" in asked["content"]) is (kind == "fact")
-    assert ("Question: Who?" in asked["content"]) is (kind != "fact")
+
+
+@pytest.mark.parametrize("task", [name for name, task in TASKS.items() if "kind" in task.fields])
+def test_a_claim_is_called_one_wherever_the_kind_is_known(task: str) -> None:
+    fields = filled(task, {"kind": "fact", "mode": "evidence"} if task == "tor.fuse" else {"kind": "fact"})
+    for kind, name in (("fact", "Claim"), ("qa", "Question")):
+        system, *shown = BOOK[task].render({**fields, "kind": kind, "sub_question": "A?"}, shots=0)
+        assert f"{name}: Who?" in shown[-1]["content"]
+        assert f" {name.lower()}" in system["content"]
 
 
 @pytest.mark.parametrize("kind", WORDS)
-@pytest.mark.parametrize("task", ["answer.cot", "answer.direct", "answer.read", "answer.read_cot", "cot.sentence"])
+@pytest.mark.parametrize("task", [name for name, task in TASKS.items() if "kind" in task.fields])
 def test_demonstrations_are_of_the_kind(task: str, kind: Kind) -> None:
-    shown = BOOK[task].demonstrations_for(filled(task, {"kind": kind}))
-    assert 2 <= len(shown) <= 4
-    assert all(demo.when["kind"] == (kind,) for demo in shown)
+    shown = BOOK[task].demonstrations_for(filled(task, {"kind": kind, "open_book": True, "conclude": False}))
+    if task in OF_NO_KIND:
+        assert not any(demo.when for demo in shown)
+    else:
+        assert all(demo.when["kind"] == (kind,) for demo in shown)
 
 
-def test_demonstrations_of_no_kind_are_shown_as_questions() -> None:
+def test_demonstrations_of_no_kind_are_shown_as_questions(tmp_path: Path) -> None:
     """They are better than none for a claim; a paragraph they would cut short."""
-    fields = filled("tot_ir.answer", {"kind": "fact"})
-    turns = BOOK["tot_ir.answer"].render(fields, shots=2)
+    shipped = files("polyhop.prompts") / "files" / "tot_ir.answer.demos.jsonl"
+    (tmp_path / "tot_ir.answer.demos.jsonl").write_text(shipped.read_text("utf-8"), "utf-8")
+    fields, prompt = filled("tot_ir.answer", {"kind": "fact"}), PromptBook(tmp_path)["tot_ir.answer"]
+    turns = prompt.render(fields, shots=2)
     assert [turn["content"].partition(":")[0] for turn in turns if turn["role"] == "user"] == [
         *["Question"] * 2,
         "Claim",
     ]
-    assert BOOK["tot_ir.answer"].demonstrations_for({**fields, "kind": "long"}) == []
+    assert prompt.demonstrations_for({**fields, "kind": "long"}) == []
 
 
 def test_the_schema_describes_the_answer_of_the_kind() -> None:

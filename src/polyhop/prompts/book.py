@@ -17,6 +17,7 @@ from polyhop.prompts.kinds import as_parts
 from polyhop.prompts.loading import Demonstration, Template, check_variables, parse_demonstration, parse_file, read_file
 from polyhop.prompts.prompt import NO_EXAMPLE, Prompt, faults
 from polyhop.prompts.scored import ScoredPrompt, parse_scored, parse_scored_demonstration
+from polyhop.prompts.solved import drawn
 from polyhop.prompts.tasks import SCORED, TASKS, ScoredTask, Task, task_named
 
 T = TypeVar("T")
@@ -114,8 +115,7 @@ class PromptBook:
         path = self._find(f"{name}.md", home)
         if path is None:
             raise PromptError(f"there is no prompt file {name}.md" + (f" in {home}" if home else ""))
-        own = self.folder and isinstance(path, Path) and self.folder in path.parents
-        return path, read_file(path), str(path) if own or home else "built in"
+        return path, read_file(path), str(path) if self._is_own(path) or home else "built in"
 
     def _demonstrations(self, prompt: Prompt) -> Iterator[Demonstration]:
         owner = prompt.task
@@ -128,6 +128,8 @@ class PromptBook:
             return parse_demonstration(line, prompt.task, prompt.switches, prompt.input.tested)
 
         yield from demonstrations_in(path, owner.name, parse)
+        if owner.folder is None and not self._is_own(path):
+            yield from drawn(prompt.task, prompt.switches)
 
     def _find(self, name: str, home: Traversable | None = None) -> Traversable | None:
         """Find a file in the user's folder, else in the task's, which is the package's if the task names none."""
@@ -135,6 +137,10 @@ class PromptBook:
             return own
         path = (home or resources.files("polyhop.prompts") / "files") / name
         return path if path.is_file() else None
+
+    def _is_own(self, path: Traversable) -> bool:
+        """Return True if a file is of the user's folder."""
+        return self.folder is not None and isinstance(path, Path) and self.folder in path.parents
 
     def _check_folder(self, folder: Path) -> None:
         """Check that every file is a known task's, and read them all, so that no fault is found during a run."""

@@ -98,7 +98,7 @@ def sub_questions_task(name: str, *, fields: tuple[str, ...], show: Show = BY_TY
     return Task(name, fields, Decomposition, {"sub_questions": ()}, lines=lines, show=show)
 
 
-LEAST_TO_MOST_DECOMPOSE = sub_questions_task("least_to_most.decompose", fields=("question",))
+LEAST_TO_MOST_DECOMPOSE = sub_questions_task("least_to_most.decompose", fields=("question", "kind"))
 LEAST_TO_MOST_SOLVE = reasoned_answer(
     "least_to_most.solve", fields=("question", "history", "sub_question"), show={"history": show_solved}
 )
@@ -110,16 +110,16 @@ PLAN_SOLVE_SOLVE = Task(
     write=write_planned,
     default={"answer": ""},
 )
-PLAN_SOLVE_IR_PLAN = sub_questions_task("plan_solve_ir.plan", fields=("question",))
+PLAN_SOLVE_IR_PLAN = sub_questions_task("plan_solve_ir.plan", fields=("question", "kind"))
 PLAN_SOLVE_IR_SOLVE = reasoned_answer(
     "plan_solve_ir.solve", fields=("question", "plan", "passages"), show={"plan": show_numbered}
 )
 TOT_IR_PROPOSE = sub_questions_task(
-    "tot_ir.propose", fields=("question", "history", "count"), show={"history": show_solved}
+    "tot_ir.propose", fields=("question", "history", "count", "kind"), show={"history": show_solved}
 )
 TOT_IR_VALUE = Task(
     "tot_ir.value",
-    fields=("question", "history", "sub_question", "passages"),
+    fields=("question", "history", "sub_question", "passages", "kind"),
     output=Valuation,
     lines=(
         Line("Finding", "answer", also=("answer",)),

@@ -131,9 +131,9 @@ COT_SENTENCE = Task(
     show={"reasoning": show_lines},
 )
 FLARE_QUESTION = sub_question_task(
-    "flare.question", fields=("question", "reasoning", "sentence", "phrase"), show={"reasoning": show_lines}
+    "flare.question", fields=("question", "reasoning", "sentence", "phrase", "kind"), show={"reasoning": show_lines}
 )
-VERIFY_EDIT_QUESTION = sub_question_task("verify_edit.question", fields=("question", "sentence"))
+VERIFY_EDIT_QUESTION = sub_question_task("verify_edit.question", fields=("question", "sentence", "kind"))
 VERIFY_EDIT_EDIT = Task(
     "verify_edit.edit",
     fields=("sub_question", "passages"),
@@ -145,7 +145,7 @@ VERIFY_EDIT_EDIT = Task(
 VERIFY_EDIT_ANSWER = direct_answer("verify_edit.answer", fields=("question", "rationale"))
 DSP_HOP = Task(
     "dsp.hop",
-    fields=("question", "summaries", "passages"),
+    fields=("question", "summaries", "passages", "kind"),
     output=Hop,
     parse=read_hop,
     write=write_hop,

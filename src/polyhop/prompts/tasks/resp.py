@@ -204,7 +204,7 @@ def show_memory(memory: Mapping[str, Any] | None, fields: Fields) -> str:
     return "\n".join(pieces) or "(none)"
 
 
-RESP_SUMMARIZE = summary_task("resp.summarize", fields=("question", "passages"))
+RESP_SUMMARIZE = summary_task("resp.summarize", fields=("question", "passages", "kind"))
 RESP_RESPOND = Task(
     "resp.respond",
     fields=("sub_question", "passages", "memory"),
@@ -216,7 +216,7 @@ RESP_RESPOND = Task(
 )
 RESP_JUDGE = Task(
     "resp.judge",
-    fields=("question", "memory"),
+    fields=("question", "memory", "kind"),
     output=Sufficiency,
     lines=(YesNo("sufficient"),),
     default={"sufficient": False},
@@ -224,7 +224,7 @@ RESP_JUDGE = Task(
 )
 RESP_PLAN = Task(
     "resp.plan",
-    fields=("question", "memory", "asked", "rejected"),
+    fields=("question", "memory", "asked", "rejected", "kind"),
     output=Plan,
     parse=read_plan,
     write=lambda output, fields: f"[Your Thought]: {output.sub_question}",
@@ -233,7 +233,7 @@ RESP_PLAN = Task(
 )
 RESP_JUDGE_PLAN = Task(
     "resp.judge_plan",
-    fields=("question", "memory", "asked"),
+    fields=("question", "memory", "asked", "kind"),
     output=JudgedPlan,
     parse=read_judged_plan,
     write=lambda output, fields: "Yes" if output.sufficient else f"No. [Your Thought]: {output.sub_question}",
@@ -242,7 +242,7 @@ RESP_JUDGE_PLAN = Task(
 )
 RESP_SUMMARIZE_RESPOND = Task(
     "resp.summarize_respond",
-    fields=("question", "sub_question", "passages"),
+    fields=("question", "sub_question", "passages", "kind"),
     output=SummaryAndResponse,
     parse=read_summary_and_response,
     write=lambda output, fields: (

@@ -167,7 +167,7 @@ def show_summaries(summaries: Sequence[str] | None, fields: Fields) -> str:
 
 RECITE_RECALL = Task(
     "recite.recall",
-    fields=("question",),
+    fields=("question", "kind"),
     output=Recitation,
     lines=(Items("recitations", "the recited passages", otherwise=whole_reply),),
     default={"recitations": ()},
@@ -202,5 +202,7 @@ SURE_RANK = Task(
     default={"better": None},
     show={"summaries": show_summaries},
 )
-RECOMP_COMPRESS = summary_task("recomp.compress", fields=("question", "passages"), demonstrations="resp.summarize")
+RECOMP_COMPRESS = summary_task(
+    "recomp.compress", fields=("question", "passages", "kind"), demonstrations="resp.summarize"
+)
 RECOMP_ANSWER = direct_answer("recomp.answer", fields=("question", "summary"))

@@ -206,7 +206,7 @@ TOR_MERGED = Task(
 )
 TOR_ENOUGH = Task(
     "tor.enough",
-    fields=("question", "evidence"),
+    fields=("question", "evidence", "kind"),
     output=Sufficiency,
     lines=(
         Judgement(

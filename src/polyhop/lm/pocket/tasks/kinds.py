@@ -23,9 +23,10 @@ _CONCLUSION = "So the answer is "
 
 
 def of_kind(fields: Fields, value: Value) -> Value:
-    """Return the output of a task with its answers in the form of the call's kind. SearChain's has its own."""
+    """Return the output of a task with its answers in the form of the call's kind. SearChain's has its own; the answer
+    beside a value is that of a step."""
     kind = fields.get("kind", "qa")
-    if kind in ("qa", "slot") or "content" in value:
+    if kind in ("qa", "slot") or "content" in value or "value" in value:
         return value
     passages = _passages(fields)
 
