@@ -65,8 +65,6 @@ def test_a_prompt_with_fewer_than_asked_is_warned_of_once(few: Path, caplog: pyt
 # --- no comparison shows its system more demonstrations than its baselines, unless its paper does ------------------
 
 KINDS: dict[str, Kind] = {"strategyqa": "boolean", "zsre": "slot", "trex": "slot", "fever": "fact", "eli5": "long"}
-FEWER: Kind = "long"
-"""The kind of which some prompts hold fewer demonstrations than searchain's two: tables print the numbers shown."""
 OWN_DEMONSTRATIONS = ("promptrank", "auto-cot")
 """PromptRank's are of a scored prompt; auto-cot's are written by the model."""
 
@@ -110,7 +108,7 @@ def test_a_set_up_shows_its_system_and_every_baseline_the_papers_number(setup: s
     assert fewest(method, SETUPS[setup].settings(method), "qa") >= (SETUPS[setup].shots or 0)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in typing.get_args(Kind) if kind != FEWER])
+@pytest.mark.parametrize("kind", typing.get_args(Kind))
 @pytest.mark.parametrize("method", [name for name in methods() if shows_any(name)])
 def test_searchains_set_up_shows_a_baseline_no_fewer_than_searchain_unless_its_table_does(
     method: str, kind: Kind
@@ -126,8 +124,6 @@ def test_a_recipe_shows_no_baseline_fewer_demonstrations_than_its_system(key: st
     table, given = recipe(key), UserInputs(Benchmarks({}))
     for dataset in table.datasets:
         kind = KINDS.get(dataset, "qa")
-        if kind == FEWER:
-            continue
         found = {row.name: jobs(table, row, dataset, None, given)[0] for row in runnable_rows(table)}
         least = {name: fewest(job.method, dict(job.settings), kind) for name, job in found.items()}
         system = min((least[name] for name, job in found.items() if job.method == table.setup), default=0)

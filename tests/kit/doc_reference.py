@@ -37,7 +37,8 @@ Tree of Reviews, whose comparison the baselines stand in). What names shared by 
     "prompts": """# Prompts
 
 Each task's file as it ships. `polyhop prompts show TASK` shows one filled in; `--prompts FOLDER` takes your
-own ([prompts](../models.md#prompts)). How its output is read: [tasks](tasks.md).""",
+own ([prompts](../models.md#prompts)). For every kind of question but `qa`, demonstrations are drawn from
+`solved.jsonl`. How its output is read: [tasks](tasks.md).""",
     "tasks": """# Tasks
 
 A call of a language model is a task: named fields in, a typed output out. A reply that cannot be read is

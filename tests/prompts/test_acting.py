@@ -82,7 +82,7 @@ def test_a_move_is_read(text: str, thought: str | None, action: str, argument: s
     "text", ["Ann Lee", "Thought 2: I should search.", "Action 2: Search[]", "Action 2: Walk[Rome]"]
 )
 def test_a_reply_without_an_action_is_refused(text: str) -> None:
-    with pytest.raises(Malformed, match=r"Search\[…\], Lookup\[…\] or Finish\[…\]"):
+    with pytest.raises(Malformed, match=r"Search\[<query>\], Lookup\[<keyword>\] or Finish\[<answer>\]"):
         read("react.act", text)
 
 

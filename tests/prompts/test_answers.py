@@ -224,7 +224,7 @@ def test_an_answer_that_stands_is_kept(reply: str, answer: str) -> None:
 def test_reasoning_alone_is_no_answer_but_an_explained_one_is_direct() -> None:
     reply = "Ridley Scott. He directed it in the year of 1979, and it made him known all over the world."
     assert read("answer.direct", reply)["answer"] == "Ridley Scott"
-    with pytest.raises(Malformed, match="The answer is …"):
+    with pytest.raises(Malformed, match="The answer is <answer>"):
         read("answer.cot", reply)
 
 

@@ -86,13 +86,13 @@ def test_a_hop_is_read(text: str, summary: str | None, query: str | None) -> Non
 
 def test_a_hop_without_passages_needs_a_query_and_has_no_summary() -> None:
     assert read("dsp.hop", "Summary: Made up.\nQuery: Ann", passages=[]) == {"summary": None, "query": "Ann"}
-    with pytest.raises(Malformed, match="Query: …"):
+    with pytest.raises(Malformed, match="Query: <query>"):
         read("dsp.hop", "Query: N/A", passages=[])
 
 
 @pytest.mark.parametrize("text", ["Summary: It is by Ann.", "Let me think.\nIt is by Ann.", "word " * 30])
 def test_a_hop_without_a_query_is_refused(text: str) -> None:
-    with pytest.raises(Malformed, match="Query: …"):
+    with pytest.raises(Malformed, match="Query: <query>"):
         read("dsp.hop", text, passages=["…"])
 
 

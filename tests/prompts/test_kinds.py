@@ -14,7 +14,7 @@ from polyhop.lm.base import Completion
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.metrics.answers import FEVER_LABELS, label_accuracy
 from polyhop.prompts.book import PromptBook
-from polyhop.prompts.kinds import in_form_of, phrases
+from polyhop.prompts.kinds import in_form_of, in_words_of, phrases
 from polyhop.prompts.prompt import LONG_TOKENS, Rendering
 from polyhop.prompts.tasks import TASKS
 from polyhop.types import Kind
@@ -74,6 +74,13 @@ def test_demonstrations_of_no_kind_are_shown_as_questions(tmp_path: Path) -> Non
         "Claim",
     ]
     assert prompt.demonstrations_for({**fields, "kind": "long"}) == []
+
+
+def test_a_prompt_of_ones_own_that_words_nothing_by_the_kind_shows_the_usual_demonstrations(tmp_path: Path) -> None:
+    text = (files("polyhop.prompts") / "files" / "answer.cot.md").read_text("utf-8")
+    (tmp_path / "answer.cot.md").write_text(in_words_of("qa", text), "utf-8")
+    shown = PromptBook(tmp_path)["answer.cot"].demonstrations_for({"question": "Who?", "kind": "fact"})
+    assert shown == BOOK["answer.cot"].demonstrations_for({"question": "Who?", "kind": "qa"})
 
 
 def test_the_schema_describes_the_answer_of_the_kind() -> None:

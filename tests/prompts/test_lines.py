@@ -38,7 +38,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 
 def doubt(home: Path, *, asks_for_text: bool | None = None, **form: Any) -> Task[Doubt]:
-    output = "# Output\nDoubt: …\n\n" if (bool(form) if asks_for_text is None else asks_for_text) else ""
+    output = "# Output\nDoubt: <doubt>\n\n" if (bool(form) if asks_for_text is None else asks_for_text) else ""
     (home / "doubt.weigh.md").write_text(f"{HEAD}{output}# Input\nAnswer: {{answer}}\n", encoding="utf-8")
     line = {"fields": {"answer": "1979"}, "output": {"doubt": "It is a year."}}
     (home / "doubt.weigh.demos.jsonl").write_text(f"{json.dumps(line)}\n", encoding="utf-8")
@@ -79,7 +79,7 @@ def test_only_a_field_with_a_default_may_lack_its_line(home: Path) -> None:
     prompt = PromptBook()["doubt.weigh"]
     assert prompt.read("Doubt: none", {"answer": "1979"}) == Doubt(doubt=None)
     assert prompt.read("Doubt: It is a year.\nGrade: C", {"answer": "1979"}) == Doubt(doubt="It is a year.", grade="C")
-    with pytest.raises(Malformed, match='a line must be "Doubt: …"'):
+    with pytest.raises(Malformed, match='a line must be "Doubt: <doubt>"'):
         prompt.read("Grade: C", {"answer": "1979"})
 
 

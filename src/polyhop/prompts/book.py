@@ -17,8 +17,8 @@ from polyhop.prompts.kinds import as_parts
 from polyhop.prompts.loading import Demonstration, Template, check_variables, parse_demonstration, parse_file, read_file
 from polyhop.prompts.prompt import NO_EXAMPLE, Prompt, faults
 from polyhop.prompts.scored import ScoredPrompt, parse_scored, parse_scored_demonstration
-from polyhop.prompts.solved import drawn
 from polyhop.prompts.tasks import SCORED, TASKS, ScoredTask, Task, task_named
+from polyhop.prompts.turns import drawn
 
 T = TypeVar("T")
 _SCORED_DEMONSTRATIONS = 2

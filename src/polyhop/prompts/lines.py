@@ -76,7 +76,7 @@ class Line:
         if self.bare and found is None:
             value = found = text.strip().partition("\n")[0]
         if value is None:
-            raise Malformed(self.complaint or f'a line must be "{self.label}: …"')
+            raise Malformed(self.complaint or f'a line must be "{self.label}: <{self.label.lower()}>"')
         return None if found and found.strip(" .").casefold() == self.nothing.casefold() else found
 
     def write(self, value: Any) -> str:

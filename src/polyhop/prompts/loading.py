@@ -244,7 +244,7 @@ def parse_demonstration(line: str, task: Task[Any], switches: Iterable[str], opt
     if not isinstance(given, dict) or not isinstance(output, dict):
         raise ValueError('a line is {"fields": {…}, "output": {…}}')
     steering = set(switches)
-    own = set(task.fields).difference(steering)
+    own = set(task.fields).difference(steering, {"kind"})
     check_names(given, own, "field")
     when = row.get("when", {})
     if not isinstance(when, dict) or not all(isinstance(values, list) for values in when.values()):

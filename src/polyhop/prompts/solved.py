@@ -1,23 +1,18 @@
 """Solved questions: one set for each kind of question but ``qa``, from which all prompts draw demonstrations of it.
 
-A line of ``solved.jsonl`` is a question with its steps and its answer. Whatever prompts show of it has one name in all
-tasks, so a demonstration is the fields of the task and of its output, picked by name; some tasks change a few of them.
-A task of a single turn (an action, a review, a plan) is shown the question after its first ``seen`` steps, any other
-task with all of them. Every other question is ``odd``: where there are two sides, its demonstrations take the second.
+A line of ``solved.jsonl`` is a question with its steps and its answer; ``turns`` makes demonstrations of them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any
 
-from polyhop.common.text import sentences
-from polyhop.prompts.loading import Demonstration, read_passage
-from polyhop.prompts.tasks import Task
+from polyhop.prompts.loading import read_passage
 from polyhop.types import Kind, Passage
 
 
@@ -52,7 +47,9 @@ class Solved:
     other: Passage
     """A passage that does not help."""
     seen: int
+    """The number of steps that a task of a single turn has behind it."""
     odd: bool
+    """True for every other question: where there are two sides, its demonstrations take the second."""
 
     @property
     def sentences(self) -> list[str]:
@@ -99,291 +96,3 @@ def _step(row: dict[str, Any]) -> Step:
     answer = row.get("answer", row["sentence"])
     own = {"answer": answer or row["sentence"], "is_known": answer is not None, "passage": read_passage(row["passage"])}
     return Step(**{"planned": row["query"]} | row | own)
-
-
-def drawn(task: Task[Any], switches: Sequence[str]) -> Iterator[Demonstration]:
-    """Yield a task's demonstrations of every kind but ``qa``; none if its prompt words nothing by the kind."""
-    for question in solved() if "kind" in switches else ():
-        for fields, output, when in _TURNS.get(task.name, _whole)(question):
-            yield Demonstration(
-                {name: fields[name] for name in task.fields if name in fields},
-                task.output.model_validate({name: output[name] for name in task.output.model_fields if name in output}),
-                {"kind": (question.kind,), **when},
-            )
-
-
-# --- a turn ------------------------------------------------------------------------------------------------------
-
-
-class Turn(NamedTuple):
-    """What a task shows of a question and what it is answered, by name; the switches of the calls that show it."""
-
-    fields: Mapping[str, Any]
-    output: Mapping[str, Any]
-    when: Mapping[str, tuple[str, ...]] = {}
-
-    def showing(self, **fields: Any) -> Turn:
-        """Return the turn with other fields."""
-        return self._replace(fields={**self.fields, **fields})
-
-    def giving(self, **output: Any) -> Turn:
-        """Return the turn with another output."""
-        return self._replace(output={**self.output, **output})
-
-
-def turn(q: Solved, seen: int) -> Turn:
-    """Return the turn after ``seen`` of a question's steps."""
-    return Turn(_fields(q, q.steps[:seen]), _output(q, seen))
-
-
-def _fields(q: Solved, known: Sequence[Step]) -> dict[str, Any]:
-    right = {"passages": [step.passage for step in q.steps], "analysis": q.analysis, "answer": q.answer}
-    evidence = [right, {"passages": [q.other], "analysis": "", "answer": q.wrong}]
-    summaries = [" ".join(q.sentences), sentences(q.other.text)[0]]
-    responses = [(step.query, step.sentence if step.is_known else None) for step in known[1:]]
-    ends = [end for head, _, tail in (step.triplet for step in q.steps) for end in (head, tail)]
-    return {
-        "question": q.question,
-        "sub_question": q.question,
-        "passages": q.passages,
-        "history": [{"sub_question": step.query, "sentence": step.sentence, "answer": step.answer} for step in known],
-        "reasoning": q.sentences[: len(known)] if len(known) < len(q.steps) else q.sentences,
-        "plan": [step.planned for step in q.steps],
-        "recitations": [step.passage.text for step in q.steps],
-        "rationale": q.rationale,
-        "summary": summaries[0],
-        "summaries": summaries[::-1] if q.odd else summaries,
-        "candidates": [q.answer, q.wrong],
-        "candidate": q.wrong if q.odd else q.answer,
-        "count": 2,
-        "memory": {
-            "global_evidence": [step.sentence for step in known],
-            "local_pathway": [{"sub_question": query, "response": response} for query, response in responses],
-        },
-        "asked": [q.question, *(query for query, _ in responses)],
-        "evidence": evidence[::-1] if q.odd else evidence,
-        "entities": list(dict.fromkeys(ends)),
-        "triplets": [
-            {"head": _name(step.triplet[0]), "relation": step.triplet[1], "tail": _name(step.triplet[2])}
-            for step in q.steps
-        ],
-        "nodes": [{"query": step.query, "answer": step.answer, "passage": step.passage} for step in q.steps],
-        "steps": [
-            {"thought": " ".join(q.thought(i)), "action": "Search", "argument": step.query, "passages": [step.passage]}
-            for i, step in enumerate(known)
-        ],
-        "written": [
-            {"text": q.said(i), "query": step.query, "passages": [step.passage]} for i, step in enumerate(known)
-        ],
-    }
-
-
-def _name(entity: str) -> str:
-    return entity.partition(" (")[0]
-
-
-def _output(q: Solved, seen: int) -> dict[str, Any]:
-    missing = q.steps[seen:]
-    query = missing[0].query if missing else None
-    marked = [f"{step.sentence.removesuffix('.')} [{number}]." for number, step in enumerate(q.steps, 1)]
-    return {
-        "rationale": q.rationale,
-        "answer": None if missing else q.answer,
-        "plan": [step.planned for step in q.steps],
-        "sub_questions": [step.planned for step in q.steps],
-        "steps": [{"sub_question": step.query, "answer": step.sentence} for step in q.steps],
-        "recitations": [step.passage.text for step in q.steps],
-        "content": " ".join([*marked, *q.sentences[len(q.steps) :]]),
-        "candidates": [q.answer, q.wrong],
-        "summary": "" if q.odd else " ".join(q.sentences),
-        "valid": not q.odd,
-        "better": 2 if q.odd else 1,
-        "sufficient": not missing,
-        "relevant": seen > 0,
-        "supported": not missing,
-        "thought": "\n".join(q.thought(seen)),
-        "analysis": None if missing else q.analysis,
-        "information": " ".join(step.sentence for step in missing) or None,
-        "query": query,
-        "sub_question": query,
-        "follow_up": query,
-        "action": "Search" if missing else "Finish",
-        "argument": query or q.answer,
-        "text": q.said(seen) if missing else " ".join(q.sentences[seen - 1 :]),
-        "sentence": q.steps[seen].sentence if missing else f"So the answer is {_closing(q)}.",
-    }
-
-
-def _closing(q: Solved) -> str:
-    return "complete" if q.kind == "long" else q.answer
-
-
-# --- the turns of tasks ------------------------------------------------------------------------------------------
-
-
-def _whole(q: Solved) -> Iterator[Turn]:
-    yield turn(q, len(q.steps))
-
-
-def _single(q: Solved) -> Iterator[Turn]:
-    yield turn(q, q.seen)
-
-
-def _unfinished(q: Solved) -> Iterator[Turn]:
-    yield turn(q, min(q.seen, len(q.steps) - 1))
-
-
-def _none(q: Solved) -> Iterator[Turn]:
-    """Asks about a sentence that may be wrong, which a solved question lacks."""
-    yield from ()
-
-
-def _reviewed(q: Solved) -> Iterator[Turn]:
-    """A path of the steps seen; of the passage that does not help if there are none."""
-    yield turn(q, q.seen).showing(passages=[step.passage for step in q.steps[: q.seen]] or [q.other])
-
-
-def _completed(q: Solved) -> Iterator[Turn]:
-    seen = min(q.seen, len(q.steps) - 1)
-    path = [step.passage for step in q.steps[:seen]] or [q.other]
-    yield turn(q, seen).showing(passages=path).giving(thought=q.thought(seen)[1], answer=q.answer)
-
-
-def _judged(q: Solved) -> Iterator[Turn]:
-    """The evidence for the right answer, or for the wrong one."""
-    found = turn(q, len(q.steps))
-    yield found.showing(evidence=found.fields["evidence"][:1]).giving(sufficient=not q.odd)
-
-
-def _acted(q: Solved) -> Iterator[Turn]:
-    yield turn(q, q.seen).giving(thought=" ".join(q.thought(q.seen)))
-
-
-def _concluded(q: Solved) -> Iterator[Turn]:
-    """Each step was answered before, in a sentence: only the conclusion is missing."""
-    answered = [{"sub_question": step.query, "sentence": step.sentence, "answer": step.sentence} for step in q.steps]
-    yield turn(q, len(q.steps)).showing(history=answered).giving(rationale=q.conclusion or None)
-
-
-def _summarized(q: Solved) -> Iterator[Turn]:
-    yield turn(q, len(q.steps)).showing(passages=[q.other] if q.odd else q.passages)
-
-
-def _responded(q: Solved) -> Iterator[Turn]:
-    """The summary and the response of the first step."""
-    step = q.steps[0]
-    if q.odd:
-        yield turn(q, 0).showing(sub_question=step.query, passages=[q.other]).giving(answered=False)
-    else:
-        shown = turn(q, 0).showing(sub_question=step.query, passages=[q.other, step.passage])
-        yield shown.giving(summary=step.sentence, answered=True, response=step.sentence)
-
-
-def _sentence(q: Solved) -> Iterator[Turn]:
-    yield turn(q, q.seen)
-    yield turn(q, q.seen).showing(passages=[])
-
-
-def _finished(q: Solved) -> Iterator[Turn]:
-    """The rest of a text, and a text from its beginning."""
-    found = turn(q, len(q.steps))
-    yield found.giving(rationale=found.output["text"])
-    yield found.showing(written=[])
-
-
-def _hop(q: Solved) -> Iterator[Turn]:
-    """The hop of the last step seen, and the first hop, before anything is searched."""
-    seen = max(q.seen, 1)
-    step = q.steps[seen - 1]
-    shown = turn(q, seen).showing(passages=[step.passage, q.other], summaries=q.sentences[: seen - 1])
-    yield shown.giving(summary=step.sentence)
-    yield turn(q, 0).showing(passages=[], summaries=[]).giving(summary=None)
-
-
-def _proposed(q: Solved) -> Iterator[Turn]:
-    """The next step, and another that is clear on its own by then."""
-    first, *others = q.steps[min(q.seen, len(q.steps) - 1) :]
-    able = [step.query for step in others if step.planned == step.query]
-    yield turn(q, min(q.seen, len(q.steps) - 1)).giving(sub_questions=[first.query, *able][:2])
-
-
-def _valued(q: Solved) -> Iterator[Turn]:
-    """The newest step with its value; if none was seen, the first step with the passage that does not help."""
-    newest = q.steps[max(q.seen, 1) - 1]
-    shown = turn(q, max(q.seen, 1) - 1).showing(sub_question=newest.query)
-    if not q.seen:
-        yield shown.showing(passages=[q.other]).giving(answer=None, value="impossible")
-    else:
-        value = "sure" if q.seen == len(q.steps) else "likely"
-        yield shown.showing(passages=[newest.passage, q.other]).giving(answer=newest.answer, value=value)
-
-
-def _asked(q: Solved) -> Iterator[Turn]:
-    """A turn of follow-ups after the steps seen, and the last turn."""
-    last = len(q.steps)
-    yield _follow_up(q, last)._replace(when={} if q.seen == last else {"conclude": ("True",)})
-    if q.seen < last:
-        yield _follow_up(q, q.seen)._replace(when={"conclude": ("False",)})
-
-
-def _follow_up(q: Solved, seen: int) -> Turn:
-    """The last of the follow-ups seen has no answer yet."""
-    known = q.steps[:seen]
-    history = [{"sub_question": step.query, "answer": step.answer} for step in known]
-    if not known:
-        return turn(q, 0).showing(history=[], passages=[])
-    history[-1]["answer"] = None  # type: ignore[assignment]
-    shown = turn(q, seen).showing(history=history, passages=[*(step.passage for step in known[::-1]), q.other])
-    return shown.giving(intermediate=known[-1].answer)
-
-
-def _chains(q: Solved) -> Iterator[Turn]:
-    """A whole chain; with an open book a chain that ends in an unsolved query, or the one after the feedback to it."""
-    whole = turn(q, len(q.steps)).giving(**_chain(q, len(q.steps)))
-    yield whole._replace(when={} if q.seen == len(q.steps) else {"open_book": ("False",)})
-    if q.seen == len(q.steps):
-        return
-    unsolved = _chain(q, q.seen)
-    if not q.odd:
-        yield Turn(whole.fields, unsolved, {"open_book": ("True",)})
-        return
-    step = q.steps[q.seen]
-    answer = step.answer if step.is_known and q.kind != "long" else None
-    feedback = {"query": step.query, "answer": answer, "passage": step.passage, "reason": "complete"}
-    shown = whole.showing(chains=[unsolved["nodes"]], feedback=[feedback])
-    yield shown.giving(nodes=whole.output["nodes"][q.seen :])._replace(when={"open_book": ("True",)})
-
-
-def _chain(q: Solved, end: int) -> dict[str, Any]:
-    """The nodes up to one; if it is the last, there is a final answer, else it is unsolved."""
-    nodes = [{"query": step.query, "answer": step.answer if i < end else None} for i, step in enumerate(q.steps)]
-    return {"nodes": nodes[: end + 1], "final": q.answer if end == len(q.steps) else None}
-
-
-_TURNS: dict[str, Callable[[Solved], Iterator[Turn]]] = {
-    "cor.review": _reviewed,
-    "cot.sentence": _sentence,
-    "dsp.hop": _hop,
-    "flare.question": _none,
-    "ge.answer": _concluded,
-    "least_to_most.solve": _concluded,
-    "react.act": _acted,
-    "recomp.compress": _summarized,
-    "resp.judge": _single,
-    "resp.judge_plan": _single,
-    "resp.plan": _unfinished,
-    "resp.summarize": _summarized,
-    "resp.summarize_respond": _responded,
-    "searchain.chain": _chains,
-    "self_ask.turn": _asked,
-    "toolformer.finish": _finished,
-    "toolformer.write": _single,
-    "tor.complete": _completed,
-    "tor.enough": _judged,
-    "tor.merged": _reviewed,
-    "tor.review": _reviewed,
-    "tot_ir.propose": _proposed,
-    "tot_ir.value": _valued,
-    "verify_edit.question": _none,
-}
-"""The tasks with turns of their own."""

@@ -186,7 +186,7 @@ async def test_a_phrase_is_asked_about_by_a_question_of_its_own() -> None:
     answer, model = await flare(completion(MADE), completion(OSLO, "Oslo"), completion(LAST), query="question")
     asked = model.calls[2]
     assert asked.task == "flare.question"
-    assert asked.fields == {"question": "Q", "reasoning": [MADE], "sentence": OSLO, "phrase": "Oslo"}
+    assert asked.fields == {"question": "Q", "kind": "qa", "reasoning": [MADE], "sentence": OSLO, "phrase": "Oslo"}
     assert searched(answer)[1:] == [("Where is Ann from?", 5)]
 
 

@@ -31,7 +31,7 @@ async def test_the_plan_is_searched_at_once_and_carried_out() -> None:
     }
     answer, model = await play("plan-solve-ir", said, hits=HITS)
     plan, solve = model.calls
-    assert plan.fields == {"question": "Q"}
+    assert plan.fields == {"question": "Q", "kind": "qa"}
     assert searched(answer) == [("Who?", 5), ("Where?", 5)]
     assert (solve.fields["plan"], names(solve.fields["passages"])) == (["Who?", "Where?"], "a b c d e g")
     assert solve.messages[-1]["content"].startswith(

@@ -116,7 +116,7 @@ def read_move(text: str, fields: Fields) -> dict[str, Any]:
         return {"thought": _thought(text[: action.start]), "action": action.name, "argument": action.argument}
     if named := find_named(text, fields):
         return {"thought": _thought(named.before), "action": "Finish", "argument": named.answer}
-    raise Malformed("the reply must end with one action: Search[…], Lookup[…] or Finish[…]")
+    raise Malformed("the reply must end with one action: Search[<query>], Lookup[<keyword>] or Finish[<answer>]")
 
 
 def write_move(output: Move, fields: Fields) -> str:
@@ -137,7 +137,7 @@ def read_finish(text: str, fields: Fields) -> dict[str, Any]:
     bare = clean_value if fields.get("kind") == "long" else bare_answer
     alone = None if has_marker(text) or read_action(text) else bare(text)
     if alone is None:
-        raise Malformed("the reply must end with the action Finish[…], with an answer")
+        raise Malformed("the reply must end with the action Finish[<answer>], with the answer in it")
     return {"rationale": None, "answer": alone}
 
 
@@ -239,8 +239,8 @@ def read_continuation(text: str, fields: Fields) -> dict[str, Any]:
             return {"text": clean_value(text[: call.start()]), "query": query, "answer": None}
     try:
         reasoned = read_reasoned(text, fields)
-    except Malformed:
-        raise Malformed('the text must go on to a call, [Search("…")], or end with "The answer is …"') from None
+    except Malformed as complaint:
+        raise Malformed(f'the text must go on to a call, [Search("<query>")], or end: {complaint}') from None
     return {"text": reasoned["rationale"], "query": None, "answer": reasoned["answer"]}
 
 

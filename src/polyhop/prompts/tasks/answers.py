@@ -41,7 +41,8 @@ def read_reasoned(text: str, fields: Fields) -> dict[str, Any]:
     alone = clean_value if fields.get("kind") == "long" else bare_answer
     if not has_marker(text) and (answer := alone(text)):
         return {"rationale": None, "answer": answer}
-    raise Malformed('the last sentence must be "The answer is …", with an answer')
+    conclusion = in_words_of(fields.get("kind", "qa"), "{>conclusion}").strip()
+    raise Malformed(f'the reply must end with "{conclusion}", with the answer in it')
 
 
 def write_reasoned(output: Any, fields: Fields) -> str:

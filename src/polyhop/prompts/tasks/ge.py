@@ -153,7 +153,7 @@ def read_subanswer(text: str, fields: Fields) -> dict[str, Any]:
     else:
         alone = bare_answer(own)
         if alone is None or has_marker(own) or own.rstrip().endswith((".", "?")) or len(alone.split()) > MAX_BARE_WORDS:
-            raise Malformed('after the sentence a line must give the answer in a few words: "Answer: …"')
+            raise Malformed('after the sentence a line must give the answer in a few words: "Answer: <answer>"')
         sentence, answer = "", alone
     confidence = require_confidence(sure, verbal=bool(fields.get("verbal")))
     return {"sentence": sentence, "answer": answer, "confidence": confidence}

@@ -106,7 +106,7 @@ def read_hop(text: str, fields: Fields) -> dict[str, Any]:
     if not labels and len(text.split()) <= MAX_BARE_QUERY_WORDS and len(text.strip().splitlines()) == 1:
         found["query"] = None if has_marker(text) else clean_value(text)
     if "query" not in found or not (found["query"] or fields.get("passages")):
-        raise Malformed('a line must give the next search query: "Query: …"')
+        raise Malformed('a line must give the next search query: "Query: <query>"')
     return {"summary": found.get("summary") if fields.get("passages") else None, "query": found["query"]}
 
 

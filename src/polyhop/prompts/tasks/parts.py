@@ -174,7 +174,7 @@ def read_order(text: str, fields: Fields) -> dict[str, Any]:
         row = max((found[0] for found in _LIST.finditer(plain)), key=len, default="")
         numbers = re.findall(r"\d+", row) or _LINE.findall(plain)
     if not numbers:
-        raise Malformed("the reply must be the passages' numbers in order: [number] > [number] > …")
+        raise Malformed("the reply must be the passages' numbers in order: [<number>] > [<number>]")
     return {"order": list(dict.fromkeys(map(int, numbers[:_MAX_ITEMS])))}
 
 

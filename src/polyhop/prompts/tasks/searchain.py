@@ -161,7 +161,7 @@ def read_content(text: str, fields: Fields) -> dict[str, Any]:
         return {"content": content, "answer": " ".join(without_citation_marks(content).split())}
     named = find_answer(without_citation_marks(content))
     if named is None:
-        raise Malformed('the last sentence must be "So the final answer is …", with an answer')
+        raise Malformed('the last sentence must be "So the final answer is <answer>.", with the answer in it')
     return {"content": _before_answer(content), "answer": named.answer}
 
 

@@ -86,7 +86,7 @@ def read_follow_ups(text: str, fields: Fields) -> dict[str, Any]:
     named = find_named(text, fields)
     answer = named.answer if named else None if has_marker(text) or steps else _alone(text, fields)
     if answer is None:
-        raise Malformed('the last line must be "So the final answer is: …", with an answer')
+        raise Malformed('the last line must be "So the final answer is: <answer>", with the answer in it')
     return {"steps": steps, "answer": answer}
 
 
@@ -159,8 +159,8 @@ def _last_turn(text: str, fields: Fields) -> dict[str, Any]:
 
 
 def _no_turn(conclude: bool) -> Malformed:
-    ending = "" if conclude else '"Follow up: …" or with '
-    return Malformed(f'the reply must end with {ending}"So the final answer is: …", with an answer')
+    ending = "" if conclude else '"Follow up: <the next follow-up question>" or with '
+    return Malformed(f'the reply must end with {ending}"So the final answer is: <answer>"')
 
 
 def write_turn(output: FollowUp, fields: Fields) -> str:

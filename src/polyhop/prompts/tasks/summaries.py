@@ -135,7 +135,7 @@ def read_candidates(text: str, fields: Fields) -> dict[str, Any]:
     candidates = [answer for item in read_items(text, fields) if (answer := own(item))]
     candidates = candidates or [("" if has_marker(text) else alone(text)) or ""]
     if not any(candidates):
-        raise Malformed("the reply must be the candidates, each with its number: 1. …")
+        raise Malformed("the reply must be the candidates, each with its number: 1. <candidate>")
     return {"candidates": candidates}
 
 
