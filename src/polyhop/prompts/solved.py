@@ -57,6 +57,11 @@ class Solved:
         return [*(step.sentence for step in self.steps), *filter(None, [self.conclusion])]
 
     @property
+    def summary(self) -> str:
+        """The facts that the answer follows from."""
+        return " ".join(step.sentence for step in self.steps)
+
+    @property
     def passages(self) -> list[Passage]:
         """The passage of each step, with the one that does not help among them."""
         found = [step.passage for step in self.steps]

@@ -51,7 +51,7 @@ def turn(q: Solved, seen: int) -> Turn:
 def _fields(q: Solved, known: Sequence[Step]) -> dict[str, Any]:
     right = {"passages": [step.passage for step in q.steps], "analysis": q.analysis, "answer": q.answer}
     evidence = [right, {"passages": [q.other], "analysis": "", "answer": q.wrong}]
-    summaries = [" ".join(q.sentences), sentences(q.other.text)[0]]
+    summaries = [q.summary, sentences(q.other.text)[0]]
     responses = [(step.query, step.sentence if step.is_known else None) for step in known[1:]]
     ends = [end for head, _, tail in (step.triplet for step in q.steps) for end in (head, tail)]
     return {
@@ -105,7 +105,7 @@ def _output(q: Solved, seen: int) -> dict[str, Any]:
         "sub_questions": [step.planned for step in q.steps],
         "steps": [{"sub_question": step.query, "answer": step.sentence} for step in q.steps],
         "recitations": [step.passage.text for step in q.steps],
-        "content": " ".join([*marked, *q.sentences[len(q.steps) :]]),
+        "content": " ".join([*marked, *(q.sentences[len(q.steps) :] if q.kind == "long" else ())]),
         "candidates": [q.answer, q.wrong],
         "summary": "" if q.odd else " ".join(q.sentences),
         "valid": not q.odd,
@@ -178,7 +178,9 @@ def _concluded(q: Solved) -> Iterator[Turn]:
 
 
 def _summarized(q: Solved) -> Iterator[Turn]:
-    yield turn(q, len(q.steps)).showing(passages=[q.other] if q.odd else q.passages)
+    """The facts of the passages; of the passage that does not help there are none."""
+    found = turn(q, len(q.steps)).showing(passages=[q.other] if q.odd else q.passages)
+    yield found.giving(summary="" if q.odd else q.summary)
 
 
 def _responded(q: Solved) -> Iterator[Turn]:
