@@ -128,8 +128,8 @@ class PromptBook:
             return parse_demonstration(line, prompt.task, prompt.switches, prompt.input.tested)
 
         yield from demonstrations_in(path, owner.name, parse)
-        if owner.folder is None and not self._is_own(path):
-            yield from drawn(prompt.task, prompt.switches)
+        if "kind" in prompt.switches and owner.folder is None and not self._is_own(path):
+            yield from drawn(prompt.task.name)
 
     def _find(self, name: str, home: Traversable | None = None) -> Traversable | None:
         """Find a file in the user's folder, else in the task's, which is the package's if the task names none."""

@@ -31,7 +31,7 @@ class Step:
     triplet: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Solved:
     """A question with its steps and its answer; that to a long question is all its sentences."""
 

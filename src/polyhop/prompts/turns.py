@@ -8,23 +8,28 @@ the question after its first ``seen`` steps, any other task with all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from polyhop.common.text import sentences
 from polyhop.prompts.loading import Demonstration
 from polyhop.prompts.solved import Solved, Step, solved
-from polyhop.prompts.tasks import Task
+from polyhop.prompts.tasks import TASKS
 
 
-def drawn(task: Task[Any], switches: Sequence[str]) -> Iterator[Demonstration]:
-    """Yield a task's demonstrations of every kind but ``qa``; none if its prompt words nothing by the kind."""
-    for question in solved() if "kind" in switches else ():
-        for fields, output, when in _TURNS.get(task.name, _whole)(question):
-            yield Demonstration(
-                {name: fields[name] for name in task.fields if name in fields},
-                task.output.model_validate({name: output[name] for name in task.output.model_fields if name in output}),
-                {"kind": (question.kind,), **when},
-            )
+@cache
+def drawn(task: str) -> tuple[Demonstration, ...]:
+    """Draw a shipped task's demonstrations of every kind but ``qa``."""
+    fields, output = TASKS[task].fields, TASKS[task].output
+    return tuple(
+        Demonstration(
+            {name: turn.fields[name] for name in fields if name in turn.fields},
+            output.model_validate({name: turn.output[name] for name in output.model_fields if name in turn.output}),
+            {"kind": (question.kind,), **turn.when},
+        )
+        for question in solved()
+        for turn in _TURNS.get(task, _whole)(question)
+    )
 
 
 class Turn(NamedTuple):
@@ -43,8 +48,9 @@ class Turn(NamedTuple):
         return self._replace(output={**self.output, **output})
 
 
-def turn(q: Solved, seen: int) -> Turn:
-    """Return the turn after ``seen`` of a question's steps."""
+@cache
+def after(q: Solved, seen: int) -> Turn:
+    """Return the turn after ``seen`` of a question's steps, which tasks share."""
     return Turn(_fields(q, q.steps[:seen]), _output(q, seen))
 
 
@@ -134,15 +140,15 @@ def _closing(q: Solved) -> str:
 
 
 def _whole(q: Solved) -> Iterator[Turn]:
-    yield turn(q, len(q.steps))
+    yield after(q, len(q.steps))
 
 
 def _single(q: Solved) -> Iterator[Turn]:
-    yield turn(q, q.seen)
+    yield after(q, q.seen)
 
 
 def _unfinished(q: Solved) -> Iterator[Turn]:
-    yield turn(q, min(q.seen, len(q.steps) - 1))
+    yield after(q, min(q.seen, len(q.steps) - 1))
 
 
 def _none(q: Solved) -> Iterator[Turn]:
@@ -152,34 +158,34 @@ def _none(q: Solved) -> Iterator[Turn]:
 
 def _reviewed(q: Solved) -> Iterator[Turn]:
     """A path of the steps seen; of the passage that does not help if there are none."""
-    yield turn(q, q.seen).showing(passages=[step.passage for step in q.steps[: q.seen]] or [q.other])
+    yield after(q, q.seen).showing(passages=[step.passage for step in q.steps[: q.seen]] or [q.other])
 
 
 def _completed(q: Solved) -> Iterator[Turn]:
     seen = min(q.seen, len(q.steps) - 1)
     path = [step.passage for step in q.steps[:seen]] or [q.other]
-    yield turn(q, seen).showing(passages=path).giving(thought=q.thought(seen)[1], answer=q.answer)
+    yield after(q, seen).showing(passages=path).giving(thought=q.thought(seen)[1], answer=q.answer)
 
 
 def _judged(q: Solved) -> Iterator[Turn]:
     """The evidence for the right answer, or for the wrong one."""
-    found = turn(q, len(q.steps))
+    found = after(q, len(q.steps))
     yield found.showing(evidence=found.fields["evidence"][:1]).giving(sufficient=not q.odd)
 
 
 def _acted(q: Solved) -> Iterator[Turn]:
-    yield turn(q, q.seen).giving(thought=" ".join(q.thought(q.seen)))
+    yield after(q, q.seen).giving(thought=" ".join(q.thought(q.seen)))
 
 
 def _concluded(q: Solved) -> Iterator[Turn]:
     """Each step was answered before, in a sentence: only the conclusion is missing."""
     answered = [{"sub_question": step.query, "sentence": step.sentence, "answer": step.sentence} for step in q.steps]
-    yield turn(q, len(q.steps)).showing(history=answered).giving(rationale=q.conclusion or None)
+    yield after(q, len(q.steps)).showing(history=answered).giving(rationale=q.conclusion or None)
 
 
 def _summarized(q: Solved) -> Iterator[Turn]:
     """The facts of the passages; of the passage that does not help there are none."""
-    found = turn(q, len(q.steps)).showing(passages=[q.other] if q.odd else q.passages)
+    found = after(q, len(q.steps)).showing(passages=[q.other] if q.odd else q.passages)
     yield found.giving(summary="" if q.odd else q.summary)
 
 
@@ -187,20 +193,20 @@ def _responded(q: Solved) -> Iterator[Turn]:
     """The summary and the response of the first step."""
     step = q.steps[0]
     if q.odd:
-        yield turn(q, 0).showing(sub_question=step.query, passages=[q.other]).giving(answered=False)
+        yield after(q, 0).showing(sub_question=step.query, passages=[q.other]).giving(answered=False)
     else:
-        shown = turn(q, 0).showing(sub_question=step.query, passages=[q.other, step.passage])
+        shown = after(q, 0).showing(sub_question=step.query, passages=[q.other, step.passage])
         yield shown.giving(summary=step.sentence, answered=True, response=step.sentence)
 
 
 def _sentence(q: Solved) -> Iterator[Turn]:
-    yield turn(q, q.seen)
-    yield turn(q, q.seen).showing(passages=[])
+    yield after(q, q.seen)
+    yield after(q, q.seen).showing(passages=[])
 
 
 def _finished(q: Solved) -> Iterator[Turn]:
     """The rest of a text, and a text from its beginning."""
-    found = turn(q, len(q.steps))
+    found = after(q, len(q.steps))
     yield found.giving(rationale=found.output["text"])
     yield found.showing(written=[])
 
@@ -209,22 +215,22 @@ def _hop(q: Solved) -> Iterator[Turn]:
     """The hop of the last step seen, and the first hop, before anything is searched."""
     seen = max(q.seen, 1)
     step = q.steps[seen - 1]
-    shown = turn(q, seen).showing(passages=[step.passage, q.other], summaries=q.sentences[: seen - 1])
+    shown = after(q, seen).showing(passages=[step.passage, q.other], summaries=q.sentences[: seen - 1])
     yield shown.giving(summary=step.sentence)
-    yield turn(q, 0).showing(passages=[], summaries=[]).giving(summary=None)
+    yield after(q, 0).showing(passages=[], summaries=[]).giving(summary=None)
 
 
 def _proposed(q: Solved) -> Iterator[Turn]:
     """The next step, and another that is clear on its own by then."""
     first, *others = q.steps[min(q.seen, len(q.steps) - 1) :]
     able = [step.query for step in others if step.planned == step.query]
-    yield turn(q, min(q.seen, len(q.steps) - 1)).giving(sub_questions=[first.query, *able][:2])
+    yield after(q, min(q.seen, len(q.steps) - 1)).giving(sub_questions=[first.query, *able][:2])
 
 
 def _valued(q: Solved) -> Iterator[Turn]:
     """The newest step with its value; if none was seen, the first step with the passage that does not help."""
     newest = q.steps[max(q.seen, 1) - 1]
-    shown = turn(q, max(q.seen, 1) - 1).showing(sub_question=newest.query)
+    shown = after(q, max(q.seen, 1) - 1).showing(sub_question=newest.query)
     if not q.seen:
         yield shown.showing(passages=[q.other]).giving(answer=None, value="impossible")
     else:
@@ -245,15 +251,15 @@ def _follow_up(q: Solved, seen: int) -> Turn:
     known = q.steps[:seen]
     history = [{"sub_question": step.query, "answer": step.answer} for step in known]
     if not known:
-        return turn(q, 0).showing(history=[], passages=[])
+        return after(q, 0).showing(history=[], passages=[])
     history[-1]["answer"] = None  # type: ignore[assignment]
-    shown = turn(q, seen).showing(history=history, passages=[*(step.passage for step in known[::-1]), q.other])
+    shown = after(q, seen).showing(history=history, passages=[*(step.passage for step in known[::-1]), q.other])
     return shown.giving(intermediate=known[-1].answer)
 
 
 def _chains(q: Solved) -> Iterator[Turn]:
     """A whole chain; with an open book a chain that ends in an unsolved query, or the one after the feedback to it."""
-    whole = turn(q, len(q.steps)).giving(**_chain(q, len(q.steps)))
+    whole = after(q, len(q.steps)).giving(**_chain(q, len(q.steps)))
     yield whole._replace(when={} if q.seen == len(q.steps) else {"open_book": ("False",)})
     if q.seen == len(q.steps):
         return
