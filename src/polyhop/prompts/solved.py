@@ -42,8 +42,12 @@ class Solved:
     """The last sentence of the reasoning; "" if the answer follows from the steps without one."""
     rationale: str
     answer: str
+    short: str
+    """The answer in a few words."""
     wrong: str
     """An answer that is not right."""
+    quotation: str
+    """The sentence of the passages that settles the question."""
     other: Passage
     """A passage that does not help."""
     seen: int
@@ -94,7 +98,8 @@ def _solved(row: dict[str, Any], number: int) -> Solved:
     steps = tuple(map(_step, row["steps"]))
     text = " ".join(filter(None, [*(step.sentence for step in steps), row.get("conclusion")]))
     own: dict[str, Any] = {"steps": steps, "other": read_passage(row["other"]), "odd": number % 2 == 1}
-    return Solved(**{"conclusion": "", "rationale": text, "answer": text} | row | own)
+    texts: dict[str, Any] = {"conclusion": "", "rationale": text, "answer": text, "short": row.get("answer")}
+    return Solved(**texts | row | own)
 
 
 def _step(row: dict[str, Any]) -> Step:

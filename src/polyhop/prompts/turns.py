@@ -1,4 +1,4 @@
-"""Demonstrations drawn from solved questions: what each task shows of a question, and the output that answers it.
+"""Demonstrations drawn from solved questions: the fields that each task shows of a question, and the output.
 
 What prompts show of a question has one name in all tasks, so a demonstration is the fields of the task and of its
 output, picked by name; some tasks change a few of them. A task of a single turn (an action, a review, a plan) is shown
@@ -19,7 +19,9 @@ from polyhop.prompts.tasks import TASKS
 
 @cache
 def drawn(task: str) -> tuple[Demonstration, ...]:
-    """Draw a shipped task's demonstrations of every kind but ``qa``."""
+    """Draw a task's demonstrations of every kind but ``qa``; none for a task that shows no solved questions."""
+    if task not in _TURNS:
+        return ()
     fields, output = TASKS[task].fields, TASKS[task].output
     return tuple(
         Demonstration(
@@ -28,12 +30,12 @@ def drawn(task: str) -> tuple[Demonstration, ...]:
             {"kind": (question.kind,), **turn.when},
         )
         for question in solved()
-        for turn in _TURNS.get(task, _whole)(question)
+        for turn in _TURNS[task](question)
     )
 
 
 class Turn(NamedTuple):
-    """What a task shows of a question and what it is answered, by name; the switches of the calls that show it."""
+    """The fields of a call and of its output, by name, and the switches of the calls that show it."""
 
     fields: Mapping[str, Any]
     output: Mapping[str, Any]
@@ -151,11 +153,6 @@ def _unfinished(q: Solved) -> Iterator[Turn]:
     yield after(q, min(q.seen, len(q.steps) - 1))
 
 
-def _none(q: Solved) -> Iterator[Turn]:
-    """Asks about a sentence that may be wrong, which a solved question lacks."""
-    yield from ()
-
-
 def _reviewed(q: Solved) -> Iterator[Turn]:
     """A path of the steps seen; of the passage that does not help if there are none."""
     yield after(q, q.seen).showing(passages=[step.passage for step in q.steps[: q.seen]] or [q.other])
@@ -171,6 +168,16 @@ def _judged(q: Solved) -> Iterator[Turn]:
     """The evidence for the right answer, or for the wrong one."""
     found = after(q, len(q.steps))
     yield found.showing(evidence=found.fields["evidence"][:1]).giving(sufficient=not q.odd)
+
+
+def _checked(q: Solved) -> Iterator[Turn]:
+    """The right answer proposed, or the wrong one."""
+    found = after(q, len(q.steps)).showing(prediction=q.wrong if q.odd else q.answer)
+    if all(step.is_known for step in q.steps):
+        verdict = "contradicted" if q.odd else "supported"
+        yield found.giving(quotation=q.quotation, answer=q.short, verdict=verdict)
+    else:
+        yield found.giving(quotation=None, answer=None, verdict="missing")
 
 
 def _acted(q: Solved) -> Iterator[Turn]:
@@ -280,11 +287,16 @@ def _chain(q: Solved, end: int) -> dict[str, Any]:
     return {"nodes": nodes[: end + 1], "final": q.answer if end == len(q.steps) else None}
 
 
-_TURNS: dict[str, Callable[[Solved], Iterator[Turn]]] = {
+_WHOLE = """
+    answer.cot answer.direct answer.read answer.read_cot auto_cot.answer era_cot.answer least_to_most.decompose
+    plan_solve.solve plan_solve_ir.plan plan_solve_ir.solve react.finish recite.answer recite.recall recomp.answer
+    resp.generate searchain.trace self_ask.chain sure.candidates sure.rank sure.summarize sure.validate tor.fuse
+    tot_ir.answer verify_edit.answer zero_shot.cot
+""".split()
+_TURNS: dict[str, Callable[[Solved], Iterator[Turn]]] = dict.fromkeys(_WHOLE, _whole) | {
     "cor.review": _reviewed,
     "cot.sentence": _sentence,
     "dsp.hop": _hop,
-    "flare.question": _none,
     "ge.answer": _concluded,
     "least_to_most.solve": _concluded,
     "react.act": _acted,
@@ -296,6 +308,7 @@ _TURNS: dict[str, Callable[[Solved], Iterator[Turn]]] = {
     "resp.summarize_respond": _responded,
     "searchain.chain": _chains,
     "self_ask.turn": _asked,
+    "support.check": _checked,
     "toolformer.finish": _finished,
     "toolformer.write": _single,
     "tor.complete": _completed,
@@ -304,6 +317,5 @@ _TURNS: dict[str, Callable[[Solved], Iterator[Turn]]] = {
     "tor.review": _reviewed,
     "tot_ir.propose": _proposed,
     "tot_ir.value": _valued,
-    "verify_edit.question": _none,
 }
-"""The tasks with turns of their own."""
+"""The tasks that show solved questions: not those about a sentence of the model's own, which may be wrong."""
