@@ -8,6 +8,7 @@ import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -370,6 +371,67 @@ def test_running_lines_and_page_numbers_are_left_out(tmp_path: Path, converting:
     pages = [["Tide tables", f"High water number {name}.", f"Page {n}"] for n, name in enumerate("abcde", 1)]
     blocks = converting.blocks(pdf(tmp_path / "tides.pdf", pages))
     assert [block.text for block in blocks[1:]] == [f"High water number {name}." for name in "abcde"]
+
+
+def big(text: str, size: int = 16) -> list[tuple[int, int, str]]:
+    return [(size, 72, text)]
+
+
+def columns(*texts: str) -> list[tuple[int, int, str]]:
+    return [(11, 72 + 140 * i, text) for i, text in enumerate(texts) if text]
+
+
+@extra
+def test_larger_lines_of_a_pdf_are_headings_and_columns_are_rows(tmp_path: Path) -> None:
+    needs_docs()
+    first: list[Any] = [
+        big("Skua buoy", 22),
+        big("Overview"),
+        "The Skua measures waves.",
+        big("Suppliers"),
+        columns("Company", "Supplies", "Based in"),
+        columns("Lumacell", "alkaline", "Graz, Austria"),
+        columns("", "batteries"),
+        columns("Norsk Tau", "", "Bergen"),
+        columns("Voltkraft", "lithium", "Linz"),
+        "They are partners.",
+    ]
+    path = pdf(tmp_path / "skua.pdf", [first, [big("Battery"), "It lasts 90", "days at sea."]])
+    assert [(p.title, p.text, p.metadata["page"]) for p in open_corpus(path)] == [
+        ("Skua buoy › Overview", "The Skua measures waves.", 1),
+        (
+            "Skua buoy › Suppliers",
+            "Company: Lumacell; Supplies: alkaline batteries; Based in: Graz, Austria.\n"
+            "Company: Norsk Tau; Based in: Bergen.\nCompany: Voltkraft; Supplies: lithium; Based in: Linz.\n"
+            "They are partners.",
+            1,
+        ),
+        ("Skua buoy › Battery", "It lasts 90 days at sea.", 2),
+    ]
+
+
+@extra
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [
+            columns("This is text in", "two columns, as"),
+            *[columns("is that of some", "of the papers in it")] * 4,
+        ],
+        [columns("one", "two"), columns("three", "four")],
+        [
+            [(11, 72, "1."), (11, 100, "Open it")],
+            [(11, 72, "2."), (11, 100, "Close it")],
+            [(11, 72, "-"), (11, 100, "Ok")],
+        ],
+        [columns("one", "two"), [(11, 72, "a text across"), (11, 150, "both columns")], columns("three", "four")],
+    ],
+)
+def test_what_only_looks_like_a_table_stays_text(tmp_path: Path, converting: Converter, lines: list[Any]) -> None:
+    needs_docs()
+    blocks = converting.blocks(pdf(tmp_path / "a.pdf", [lines]))
+    assert {block.kind for block in blocks} == {"text"}
+    assert [" ".join(block.text.split()) for block in blocks[1:]] == [" ".join(t for line in lines for _, _, t in line)]
 
 
 @extra

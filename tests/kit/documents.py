@@ -13,13 +13,14 @@ _TYPES = "application/vnd.openxmlformats-officedocument.wordprocessingml"
 
 def pdf(
     path: Path,
-    pages: Sequence[Sequence[str]],
+    pages: Sequence[Sequence[str | Sequence[tuple[int, int, str]]]],
     outline: Sequence[tuple[str, int]] = (),
     title: str = "",
     *,
     locked: bool = False,
 ) -> Path:
-    """A PDF of pages of lines; ``outline``: titles with the pages, from 1, that they lead to; ``locked``: by a password
+    """A PDF of pages of lines, each a text, or texts with their sizes and distances from the left. ``outline``: titles
+    with the pages, from 1, that they lead to; ``locked``: by a password
     that no one has."""
     first, marks = 5, 5 + 2 * len(pages)
     objects = {
@@ -29,8 +30,12 @@ def pdf(
         4: f"<</Type/Outlines/First {marks} 0 R/Last {marks + len(outline) - 1} 0 R/Count {len(outline)}>>",
     }
     for number, lines in enumerate(pages):
-        shown = "".join(f"({_escaped(line)})Tj T* " for line in lines)
-        stream = f"BT /F1 11 Tf 14 TL 72 760 Td {shown}ET" if lines else ""
+        placed = [[(11, 72, line)] if isinstance(line, str) else line for line in lines]
+        stream = "\n".join(
+            f"BT /F1 {size} Tf {x} {760 - 14 * row} Td ({_escaped(text)})Tj ET"
+            for row, line in enumerate(placed)
+            for size, x, text in line
+        )
         objects[first + 2 * number] = (
             f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F1 3 0 R>>>>"
             f"/Contents {first + 2 * number + 1} 0 R>>"

@@ -1,0 +1,159 @@
+"""The layout of a page: its lines, the headings among them by the size of their letters, and tables by their columns.
+
+Both are recognised with caution: a heading is a short line in larger letters than most text, and a table has at least
+three rows whose short cells stand below each other, apart by more than the blanks of a text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from polyhop.data.converting import Block
+from polyhop.data.converting.tables import Cell, table_blocks
+
+_MIN_SIZE = 1.15  # of a heading's letters to those of most text
+_MAX_HEADING_WORDS, MAX_HEADING_LINES = 15, 3
+_MIN_GAP = 1.2  # between columns, in heights of the line
+_MIN_ROWS, _MAX_CELL_WORDS = 3, 4.0
+_MAX_LEADING = 3.0  # between the rows of a table, in heights of the line
+MAX_LEVEL = 6
+_LIST_MARK = re.compile(r"\W+|\(?\w{1,2}[.)]")
+
+
+class Span(NamedTuple):
+    """A run of words on a line, apart from others by a gap, and its left and right ends."""
+
+    text: str
+    left: float
+    right: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a page: its text, the height of its letters, its vertical position and its ``spans``; without the
+    latter if its layout is unknown."""
+
+    text: str
+    height: float = 0.0
+    y: float = 0.0
+    spans: tuple[Span, ...] = ()
+
+
+class Heading(NamedTuple):
+    """A heading that takes ``length`` lines of a page from line ``first``."""
+
+    first: int
+    length: int
+    title: str
+    level: int
+
+
+def joined(words: Sequence[Span], height: float) -> tuple[Span, ...]:
+    """Join the words of a line to spans. The mark of a list stays with its text.
+
+    >>> joined([Span("Graz,", 10, 30), Span("Austria", 33, 60), Span("1999", 90, 110)], height=12)
+    (Span(text='Graz, Austria', left=10, right=60), Span(text='1999', left=90, right=110))
+    """
+    spans: list[Span] = []
+    for word in words:
+        if spans and (word.left - spans[-1].right <= _MIN_GAP * height or _LIST_MARK.fullmatch(spans[-1].text)):
+            last = spans.pop()
+            word = Span(f"{last.text} {word.text}", last.left, max(last.right, word.right))
+        spans.append(word)
+    return tuple(spans)
+
+
+def find_headings(pages: Sequence[Sequence[Line]]) -> list[list[Heading]]:
+    """Return the headings of each page. The larger the letters, the higher the level."""
+    letters = Counter[float]()
+    for line in (line for page in pages for line in page):
+        letters[line.height] += len(line.text)
+    usual = letters.most_common(1)[0][0] if letters else 0.0
+    found = [_headings_of(page, usual * _MIN_SIZE) for page in pages]
+    sizes = sorted({page[h.first].height for page, own in zip(pages, found, strict=True) for h in own}, reverse=True)
+    levels = {size: min(level, MAX_LEVEL) for level, size in enumerate(sizes, 1)}
+    return [
+        [heading._replace(level=levels[page[heading.first].height]) for heading in own]
+        for page, own in zip(pages, found, strict=True)
+    ]
+
+
+def _headings_of(lines: Sequence[Line], min_height: float) -> list[Heading]:
+    found: list[Heading] = []
+    i = 0
+    while i < len(lines):
+        height, length = lines[i].height, 1
+        if height < min_height or not height:
+            i += 1
+            continue
+        while i + length < len(lines) and lines[i + length].height == height:
+            length += 1
+        title = " ".join(line.text.strip() for line in lines[i : i + length])
+        is_short = length <= MAX_HEADING_LINES and len(title.split()) <= _MAX_HEADING_WORDS
+        if is_short and any(map(str.isalpha, title)):
+            found.append(Heading(i, length, title, 1))
+        i += length
+    return found
+
+
+def body_blocks(lines: Sequence[Line], page: int) -> Iterator[Block]:
+    """Yield the text of lines below a heading, and their tables row by row."""
+    start = i = 0
+    while i < len(lines):
+        length, rows = _table_at(lines, i)
+        if length:
+            yield Block(_text(lines[start:i]), page=page)
+            yield from table_blocks(rows, page=page)
+            start = i + length
+        i += length or 1
+    yield Block(_text(lines[start:]), page=page)
+
+
+def _text(lines: Sequence[Line]) -> str:
+    return "\n".join(line.text for line in lines)
+
+
+def _table_at(lines: Sequence[Line], start: int) -> tuple[int, list[list[Cell]]]:
+    """Return the number of lines and the rows of the table that begins at a line; 0 if none does."""
+    columns = [(span.left, span.right) for span in lines[start].spans]
+    if len(columns) < 2:
+        return 0, []
+    rows = [[span.text for span in lines[start].spans]]
+    end = start + 1
+    while end < len(lines) and lines[end - 1].y - lines[end].y <= _MAX_LEADING * lines[end].height:
+        row = _row(lines[end], columns)
+        filled = [i for i, text in enumerate(row) if text]
+        if not filled or filled == [0]:
+            break
+        if len(filled) == 1:  # the cell above goes on
+            rows[-1][filled[0]] = f"{rows[-1][filled[0]]} {row[filled[0]]}".strip()
+        else:
+            rows.append(row)
+        end += 1
+    words = [len(text.split()) for row in rows for text in row if text]
+    if len(rows) < _MIN_ROWS or sum(words) > _MAX_CELL_WORDS * len(words):
+        return 0, []
+    return end - start, [[Cell(text) for text in row] for row in rows]
+
+
+def _row(line: Line, columns: list[tuple[float, float]]) -> list[str]:
+    """Return the texts of a line by column, and widen the columns to them; none if a text fits no single column."""
+    row, wider = [""] * len(columns), list(columns)
+    for span in line.spans:
+        hits = [i for i, column in enumerate(columns) if _overlap(span, *column)]
+        if len(hits) != 1 or row[hits[0]]:
+            return []
+        left, right = columns[hits[0]]
+        row[hits[0]], wider[hits[0]] = span.text, (min(left, span.left), max(right, span.right))
+    columns[:] = wider
+    return row
+
+
+def _overlap(span: Span, left: float, right: float) -> bool:
+    """Return True if a text and a column share half the width of the narrower."""
+    shared = min(span.right, right) - max(span.left, left)
+    return shared > 0 and shared >= min(span.right - span.left, right - left) / 2
