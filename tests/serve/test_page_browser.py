@@ -28,7 +28,7 @@ METROPOLIS = "In which city was the director of the science-fiction film Metropo
 ASKED = "Where was the maker of Mill born?"
 MILL = [
     Passage("mill", "Mill 🎬 (film)", "🎬 Mill is a film by Ann Lee."),
-    Passage("lee", "Ann Lee", "🎬 Ann Lee was born in Bern."),
+    Passage("lee", "Ann Lee", "🎬 Ann Lee was born in Bern.", metadata={"source": "people.pdf", "page": 2}),
     Passage("bern", "Bern", "Bern lies on the Aare."),
 ]
 Open = Callable[..., Any]
@@ -386,6 +386,7 @@ def test_a_citation_leads_to_its_passage(opened: Open) -> None:
         assert not tab.locator(".source .passage").first.is_visible()
         tab.locator(".reply .cite").click()
         source = tab.locator(".source[open]")
+        assert source.locator("summary .location").inner_text() == "people.pdf, p. 2"
         assert source.locator(".passage mark").all_inner_texts() == ["Bern"]
         assert tab.evaluate("document.activeElement.closest('.source[open]') !== null")
 

@@ -1,7 +1,7 @@
 // An answer: its words with numbered citations, its confidence, its support by evidence, and its cost.
 
 import { el, facts } from "./dom.js";
-import { passage } from "./passages.js";
+import { locationOf, passage } from "./passages.js";
 import { cut, seconds, share, whole } from "./words.js";
 
 const AROUND = 60; // characters of an excerpt before what it shows
@@ -118,6 +118,8 @@ function source(story, id, citations) {
     marks,
     " ",
     el("span.name", {}, story.titleOf(id)),
+    " ",
+    el("span.location", {}, locationOf(story.passages.get(id) ?? {})),
     " ",
     story.isGold(id) && [el("span.gold", {}, "gold"), " "],
     el("span.excerpt", {}, excerpt(story.passages.get(id)?.text ?? "", start, end)),
