@@ -15,7 +15,8 @@ from polyhop.common.text import (
     passage_spans,
     without_citation_marks,
 )
-from polyhop.data.converting.pdf import _cut
+from polyhop.data.converting.layout import Line
+from polyhop.data.converting.pdf import _locate
 from polyhop.data.converting.plain import markdown_blocks, text_blocks
 from polyhop.lm.reply import strip_reasoning
 from polyhop.methods.graph import QuestionGraph
@@ -59,7 +60,7 @@ def labelled(text: str) -> object:
 
 
 def cut_at_headings(text: str) -> object:
-    return list(_cut(text, 1, [("A b", 1), ("1 1", 1)]))
+    return _locate([Line(line) for line in text.split("\n")], [("A b", 1), ("1 1", 1)])
 
 
 READING = (
