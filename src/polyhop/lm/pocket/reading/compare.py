@@ -19,11 +19,14 @@ from polyhop.lm.pocket.reading.tables import country_of, measures, relations
 from polyhop.lm.pocket.reading.text import Date, content_stems, parse_date, stem_weight
 
 _WORKS = re.compile(r"\b(?:films?|movies?|songs?|books?|novels?|albums?)\b", re.IGNORECASE)
+_YEAR = re.compile("1[5-9][0-9]{2}|20[0-9]{2}")
 _DATES = frozenset({"birth date", "death date", "start", "release"})
 _MAX_FACTS = 16  # of a side, that are paired
 _ALIKE = 0.8  # weight of what introduces both values, beside the values' own
+_DRAW = 0.5  # off what introduces two values, if they are equal: seldom is that asked
 _UNLIKE = 0.5  # off the score of two values that cannot be compared
-_ENOUGH = 1.3  # score of two values that decide
+_ENOUGH, _SURE = 1.0, 1.6  # score of two values that decide, and of two that settle the question
+_STATED = 0.4  # closeness of the measure's words to two equal values
 
 
 @lru_cache(maxsize=1)
@@ -125,9 +128,13 @@ def _measured(comparison: Comparison, pages: Sequence[ParsedPassage], first: Sid
     if not pairs:
         return first, second
     score, a, b = max(pairs, key=lambda pair: (pair[0], sorted((pair[1].text, pair[2].text))))
-    if score < _ENOUGH:
+    if score < _ENOUGH or (a.quantity[2:] == b.quantity[2:] and min(a.measure, b.measure) < _STATED):
         return first, second
-    return Side(first.name, a.page, a.page, a.text, None), Side(second.name, b.page, b.page, b.text, None)
+    sure = score >= _SURE
+    return (
+        Side(first.name, a.page, a.page, a.text, None if sure else first.name),
+        Side(second.name, b.page, b.page, b.text, None if sure else second.name),
+    )
 
 
 def _promising(comparison: Comparison, found: Sequence[Fact]) -> list[Fact]:
@@ -138,6 +145,8 @@ def _fact_score(comparison: Comparison, fact: Fact) -> float:
     """The score of one quantity: it is of this thing, beside the measure's words, and of a fitting dimension."""
     likely = list(comparison.wins)
     dimension = _dimension(comparison, fact.quantity)
+    if dimension == "number" and _YEAR.fullmatch(fact.text):
+        return 0.0
     fits = 0.0 if comparison.how == "same" else -1.0
     if dimension is not None:
         fits = 0.0 if dimension == "number" else 0.5 - 0.1 * min(likely.index(dimension), 3)
@@ -150,13 +159,16 @@ def _pair_score(comparison: Comparison, a: Fact, b: Fact) -> float:
     if a.quantity.dimension != b.quantity.dimension:
         return 2 * min(_fact_score(comparison, a), _fact_score(comparison, b)) - _UNLIKE
     shared = len(a.label & b.label) / (len(a.label | b.label) or 1)
+    shared -= _DRAW * (a.quantity[2:] == b.quantity[2:])
     return _fact_score(comparison, a) + _fact_score(comparison, b) + _ALIKE * shared
 
 
 def _dimension(comparison: Comparison, quantity: Quantity) -> str | None:
     """The name under which a comparison judges a dimension; None if it does not."""
     own = quantity.dimension
-    names = (own, "money" if own in measures().currencies else own, "*" if own not in ("date", "clock") else own)
+    names = (own, "money" if own in measures().currencies else own, "time" if own == "clock" else own)
+    if own != "date":
+        names += ("*",)
     return next((name for name in names if name in comparison.wins), None)
 
 

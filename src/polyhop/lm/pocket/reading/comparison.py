@@ -55,15 +55,18 @@ _DESCRIBED = (
     r"(?:the )?(?:directors?|performers?|composers?|authors?|writers?|painters?|designers?) of (?:both )?(?:the )?"
     r"(?:films?|movies?|songs?|books?|novels?|albums?)?:? ?"
 )
-_BETWEEN = re.compile(rf",? (?P<word>or|and|&) (?:is |was )?(?:{_DESCRIBED})?", re.IGNORECASE)
-_AUXILIARY = r"(?:is|was|are|were|do|does|did|has|have|had|can|will|would|should)"
+_POINTING = r"(?:(?:that|those|the ones?|the two|the other) )?(?:(?:of|in|at|on|for|with|from|to|among) )?"
+_BETWEEN = re.compile(rf",? (?P<word>or|and|&) (?:is |was )?{_POINTING}(?:{_DESCRIBED})?", re.IGNORECASE)
+_AUXILIARY = r"(?:is|was|are|were|do|does|did|has|have|had|can|will|would|should|must|may)"
 _LEFT, _RIGHT = (rf"(?P<{side}>[^,:;–—?]{{2,60}}?)" for side in ("left", "right"))
 _ASKING = r"(?:which|who|what|whose)\b"
 # Two things without capitals, by where they stand.
 _PLAIN = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
+        rf"\b(?P<more>more|fewer|less) {_LEFT} (?P<word>or) (?P=more) (?P<right>[\w-]{{2,40}})",
         rf"(?:[,:;–—]|\bbetween) {_LEFT},? (?P<word>or|and) {_RIGHT}\?$",
+        rf" (?:in|at|on|for|with|from|to|among) {_LEFT} (?P<word>or) (?:in|at|on|for|with|from|to|among) {_RIGHT}\?$",
         rf"\b(?:of|between) {_LEFT} (?P<word>and|or) {_RIGHT}[,:]? {_ASKING}",
         rf"^{_LEFT} (?P<word>or) {_RIGHT} ?[,:–—-] ?{_ASKING}",
     )
@@ -74,7 +77,8 @@ _AFTER_AUXILIARY = re.compile(
 _TRUTH = re.compile(
     rf"^{_AUXILIARY} (?P<rest>[^,:?]{{4,150}}) (?P<word>than|before|after) (?P<right>[^,:?]{{2,60}})\?*$", re.IGNORECASE
 )
-_HEAD = re.compile(r"^(?:(?:that|those|the ones?|the two) (?:of|in|at|from|for) )?(?:(?:the|a|an|our|its) )?")
+_SUFFIX = re.compile(r"(?:Jr|Sr|Inc|Ltd|Co)\.?|[IVX]+")
+_HEAD = re.compile(rf"^(?:more |fewer )?{_POINTING}(?:(?:the|a|an|our|its) )?")
 
 
 def find_comparison(text: str, yes_or_no: bool) -> Comparison | None:
@@ -94,6 +98,9 @@ def find_comparison(text: str, yes_or_no: bool) -> Comparison | None:
     left, right, word = found
     rest = text.replace(left, " ").replace(right, " ")
     wins = dict(_wins(rest))
+    if "*" in wins:
+        likely = [dimension for dimension, pattern in measures().dimensions.items() if _says(pattern, rest)]
+        wins = {**dict.fromkeys(likely, wins["*"]), **wins}
     if "length" in wins and "date" in wins and not _says("|".join(measures().ending), rest):
         wins["date"] = -wins["date"]  # what is there longer began first
     how, what = "choice", _fact(rest, wins) if wins else "terms"
@@ -135,8 +142,9 @@ def _wins(rest: str) -> Iterator[tuple[str, int]]:
         if word in table:
             following = words[i + 1] if i + 1 < len(words) else ""
             sign = -1 if word in ("less", "least") else 1
-            if word in ("more", "most", "less", "least") and (stem := following.removesuffix("ly")) in table:
-                yield from ((dimension, sign * win) for dimension, win in table[stem].items())
+            following = "longer" if following == "time" else following.removesuffix("ly")
+            if word in ("more", "most", "less", "least") and following in table:
+                yield from ((dimension, sign * win) for dimension, win in table[following].items())
             elif following in table and word in ("first", "last"):
                 continue
             else:
@@ -173,7 +181,7 @@ def _measure(rest: str, *options: str) -> dict[str, float]:
 def _truth(text: str) -> tuple[str, str, str] | None:
     """The two things of "Is A older than B?", and the word between them."""
     found = _TRUTH.match(text)
-    if found is None:
+    if found is None or " or " in text:
         return None
     words = found["rest"].split()
     start = len(text) - len(text[found.start("rest") :])
@@ -200,7 +208,7 @@ def _options(text: str) -> tuple[str, str, str] | None:
         right = name_from(text, match.end())
         if left and right and right[0] - match.end() <= 4 and match.start() - left[1] <= 1:
             word = "or" if match["word"].lower() == "or" else "and"
-            found.append((_HEAD.sub("", text[slice(*left)]), text[slice(*right)], word))
+            found.append((_unlisted(_HEAD.sub("", text[slice(*left)]), text[slice(*right)]), text[slice(*right)], word))
     if not found:
         found = list(_plain_options(text))
     choices = [option for option in found if option[2] == "or"]
@@ -210,6 +218,12 @@ def _options(text: str) -> tuple[str, str, str] | None:
     plural = re.match(r"(?:of|are|were|do|did|have|has|can)\b", text, re.IGNORECASE)
     starts = found and text.startswith(found[0][0])
     return found[0] if found and (asks_both or plural or starts) else None
+
+
+def _unlisted(left: str, right: str) -> str:
+    """A name without what a comma parts from it ("in 2023, Ann Lee"), unless the comma belongs to names of the kind."""
+    before, comma, last = left.rpartition(", ")
+    return last if comma and "," not in right and not _SUFFIX.fullmatch(last) and len(before.split()) < 4 else left
 
 
 def _plain_options(text: str) -> Iterator[tuple[str, str, str]]:

@@ -98,7 +98,8 @@ def _facts(
             and not any(m.token <= token < m.token + len(names[m.thing]) for m in mentions)
         ]  # fmt: skip
         for token, quantity in inside:
-            if mention := _owner(page, unit, mentions, token, [token for token, _ in inside]) or subject:
+            end = bisect_left(page.starts, quantity.end)
+            if mention := _owner(page, unit, mentions, token, end, [token for token, _ in inside]) or subject:
                 about = mention.strength * _FADING ** (0 if unit.keys else _names_between(page, mention, token))
                 yield mention, Fact(quantity, page, about, *_described(page, unit, token, quantity, measure))
         if len({mention.thing for mention in mentions}) == 1 and not unit.keys:
@@ -144,15 +145,17 @@ def _mentions(page: ParsedPassage, unit: _Unit, name: Stems, thing: int, other: 
 
 
 def _owner(
-    page: ParsedPassage, unit: _Unit, mentions: Sequence[_Mention], token: int, quantities: Sequence[int]
+    page: ParsedPassage, unit: _Unit, mentions: Sequence[_Mention], token: int, end: int, quantities: Sequence[int]
 ) -> _Mention | None:
     """The mention of the thing that a quantity is said of: the one before it, or after it if quantities come first."""
     before = [mention for mention in mentions if mention.token <= token]
     after = [mention for mention in mentions if mention.token > token]
+    if after and after[0].token == end and not unit.keys:
+        return after[0]  # "5 bats"
     if not after and "respectively" in page.tokens[unit.first : unit.last]:
         listed = [other for other in quantities if other > before[-1].token]
         return before[listed.index(token) % len(before)]
-    if after and (not before or (quantities[0] < mentions[0].token and not unit.keys)):
+    if after and (not before or (quantities[0] - unit.first < _LABEL and not unit.keys)):
         return after[0]
     return before[-1] if before else None
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from polyhop.common.text import STOP_WORDS
 from polyhop.lm.pocket.reading.tables import measures, words
 from polyhop.lm.pocket.reading.text import Date, earlier, find_dates
 
@@ -16,6 +17,8 @@ _CLOCK = re.compile(
     re.IGNORECASE,
 )
 _GAP = re.compile(r"(?:,? and|,)? ?")  # between the parts of one quantity: "2 h 10 min", "1 year and 3 months"
+_WORD_BEFORE = re.compile(r"(\w+) $")
+_RACE = re.compile(r"(?<![\w.,:-])(?:(\d{1,2}):)?(\d{1,2}):(\d{2}(?:\.\d{1,3})?)(?![\w:])")
 _BARE_YEAR = re.compile(r"\d{4}")
 
 
@@ -38,6 +41,7 @@ def find_quantities(text: str) -> list[Quantity]:
     """
     numbers = list(_joined(text, _numbers(text)))
     found = [number for number in numbers if number.dimension != "number"]
+    found += [lapse for lapse in _lapses(text) if not _inside(lapse, found)]
     found += [clock for clock in _clocks(text) if not _inside(clock, found)]
     for date in find_dates(text):
         quantity = Quantity(
@@ -86,7 +90,7 @@ def _numbers(text: str) -> Iterator[Quantity]:
     for match in _pattern().finditer(text):
         part, times, unit = match["part"], (match["times"] or "").lower(), (match["unit"] or "").lower()
         currency = (match["currency"] or "").strip().lower()
-        if part and not (times or unit):
+        if part and (not (times or unit) or _is_rate(text, match.start())):
             continue
         if match["digits"]:
             value = float(re.sub(r"[, ]", "", match["digits"]))
@@ -99,6 +103,14 @@ def _numbers(text: str) -> Iterator[Quantity]:
         value *= tables.multipliers.get(times) or table.suffixes.get(times, 1.0)
         dimension, factor = table.units.get(currency or unit, ("number", 1.0))
         yield Quantity(match.start(), match.end(), dimension, round((-value if match["minus"] else value) * factor, 6))
+
+
+def _is_rate(text: str, start: int) -> bool:
+    """True for "a day" after what is counted per day."""
+    before = (
+        words_before.group(1).lower() if (words_before := _WORD_BEFORE.search(text, max(0, start - 30), start)) else ""
+    )
+    return bool(before) and before not in STOP_WORDS and before not in measures().groups
 
 
 def _joined(text: str, numbers: Iterable[Quantity]) -> Iterator[Quantity]:
@@ -114,6 +126,14 @@ def _joined(text: str, numbers: Iterable[Quantity]) -> Iterator[Quantity]:
         held = number
     if held:
         yield held
+
+
+def _lapses(text: str) -> Iterator[Quantity]:
+    """The times taken, in hours, minutes and seconds, or with tenths: "2:17:48", "6:41.8"."""
+    for match in _RACE.finditer(text):
+        if match[1] or "." in match[3]:
+            seconds = 3600 * int(match[1] or 0) + 60 * int(match[2]) + float(match[3])
+            yield Quantity(match.start(), match.end(), "time", seconds)
 
 
 def _clocks(text: str) -> Iterator[Quantity]:

@@ -72,6 +72,7 @@ class Measures(NamedTuple):
     currencies: frozenset[str]
     suffixes: dict[str, float]
     wins: dict[str, dict[str, int]]
+    dimensions: dict[str, str]
     ending: frozenset[str]
     empty: frozenset[str]
     verbs: frozenset[str]
@@ -98,6 +99,7 @@ def measures() -> Measures:
             word: {sign[:-1]: 1 if sign[-1] == "+" else -1 for sign in signs.split()}
             for signs, row in table["wins"].items() for word in row.split()
         },
+        dimensions={dimension: "|".join(row.split()) for dimension, row in table["dimensions"].items()},
         ending=frozenset(table["ending"].split()),
         empty=frozenset(table["empty"].split()),
         verbs=frozenset(table["verbs"].split()),
