@@ -18,6 +18,7 @@ from polyhop.lm.pocket.reading.candidates import (
     match_pages,
     rank_candidates,
 )
+from polyhop.lm.pocket.reading.cells import find_cell
 from polyhop.lm.pocket.reading.chain import Hop, decompose, follow_chain
 from polyhop.lm.pocket.reading.compare import Verdict, compare
 from polyhop.lm.pocket.reading.comparison import Comparison
@@ -129,6 +130,9 @@ def solve(question: str, pages: Sequence[ParsedPassage]) -> Solution:
         if verdict.answer is not None:
             return Solution(parsed, verdict.answer, verdict.complete, verdict)
         return _undecided(parsed, parsed.comparison, verdict, sorted(pages, key=lambda page: (page.title, page.text)))
+    if parsed.type != "boolean" and (cell := find_cell(parsed, pages)):
+        candidate = Candidate(cell.mention.text, 0.0, cell.page, cell.mention)
+        return Solution(parsed, candidate.text, True, ranked=(candidate,))
     steps = decompose(parsed.text)
     hops = tuple(follow_chain(steps, pages)) if steps else ()
     if hops and len(hops) == len(steps) and hops[-1].value and parsed.type != "boolean":

@@ -166,7 +166,7 @@ def _pair_score(comparison: Comparison, a: Fact, b: Fact) -> float:
 def _dimension(comparison: Comparison, quantity: Quantity) -> str | None:
     """The name under which a comparison judges a dimension; None if it does not."""
     own = quantity.dimension
-    names = (own, "money" if own in measures().currencies else own, "time" if own == "clock" else own)
+    names: tuple[str, ...] = (own, "money" if own in measures().currencies else own, "time" if own == "clock" else own)
     if own != "date":
         names += ("*",)
     return next((name for name in names if name in comparison.wins), None)

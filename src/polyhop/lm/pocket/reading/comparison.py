@@ -116,7 +116,7 @@ def find_comparison(text: str, yes_or_no: bool) -> Comparison | None:
     else:
         return None
     left, right = (re.sub("['’]s?$", "", option) for option in (left, right))
-    return Comparison((left, right), how, what, wins, _measure(rest, left, right))
+    return Comparison((left, right), how, what, wins, measure_words(rest, left, right))
 
 
 @lru_cache(maxsize=512)
@@ -162,7 +162,7 @@ def _fact(rest: str, wins: Mapping[str, int]) -> str:
     return next((what for pattern, what in _EVENTS if _says(pattern, rest)), "value")
 
 
-def _measure(rest: str, *options: str) -> dict[str, float]:
+def measure_words(rest: str, *options: str) -> dict[str, float]:
     """The stems that may stand beside a value, with their weights: the question's, and others of the same measure."""
     table = measures()
     own = {stem_of(token) for option in options for token in TOKEN.findall(option)}
