@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+import textwrap
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import polyhop
@@ -28,6 +29,7 @@ from polyhop.data.documents import passages_of
 from polyhop.errors import DataError
 from polyhop.evaluation.pages import embedded
 from tests.kit.documents import docx, epub, pdf, write_zip
+from tests.kit.office import pptx, shape, slide_table, xlsx
 from tests.kit.terminal import Cli, cli
 
 __all__ = ["cli"]
@@ -64,6 +66,32 @@ def test_markdown_is_split_at_its_headings() -> None:
     ]
 
 
+SENTENCE = "The mill on the Aare was built by Ann Lee of Bern in 1815 and burned in 1901. "
+
+
+@pytest.mark.parametrize("width", [66, 72, 80, 100])
+@pytest.mark.parametrize("read", [text_blocks, markdown_blocks])
+def test_wrapped_lines_are_joined(width: int, read: Callable[[str], Iterator[Block]]) -> None:
+    text = "\n\n".join(textwrap.fill(SENTENCE * n + "It is gone.", width) for n in range(1, 20))
+    assert [" ".join(block.text.split()) for block in read(text)] == [
+        SENTENCE * n + "It is gone." for n in range(1, 20)
+    ]
+
+
+@pytest.mark.parametrize("read", [text_blocks, markdown_blocks])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["Status: accepted", "Date: 5 May 2024", "Deciders: Ann Lee, Bo Ek"],
+        ["Ann Lee - first line - Bern - Mon to Fri", "Bo Ek - second line - Oslo - nights"],
+        ["Present: Ann Lee (chair), Bo Ek (minutes), Ada Byrne, Cleo Marsh, Dov Adler, Ewa Nowak", "Absent: Finn"],
+        [f"{n} May, Ann Lee: {'this is a long note ' * n}and no more." for n in (1, 5, 2, 3, 1)],
+    ],
+)
+def test_lines_that_were_not_wrapped_stay_lines(read: Callable[[str], Iterator[Block]], lines: list[str]) -> None:
+    assert [block.text for block in read("\n".join(lines))] == lines
+
+
 @pytest.mark.parametrize(
     ("markup", "expected"),
     [
@@ -77,6 +105,10 @@ def test_markdown_is_split_at_its_headings() -> None:
         ("<title> The\nsite </title><p>x", [(0, "The site"), (None, "x")]),
         ("<title>The site</title><h2>a</h2><h1>b</h1>", [(0, "b"), (2, "a"), (1, "b")]),
         ("a<br>b<!-- c -->d", [(None, "a bd")]),
+        (
+            "<p>Lake House<br/>12 Shore Road<br>Oslo<h2>A<br>B</h2>",
+            [(None, "Lake House"), (None, "12 Shore Road"), (None, "Oslo"), (2, "A B")],
+        ),
     ],
 )
 def test_html_is_the_visible_text(markup: str, expected: list[tuple[int | None, str]]) -> None:
@@ -496,13 +528,15 @@ def damaged_inside(path: Path, draw: random.Random) -> None:
 
 
 @extra
-@pytest.mark.parametrize("kind", ["a.pdf", "a.docx", "a.epub"])
+@pytest.mark.parametrize("kind", ["a.pdf", "a.docx", "a.epub", "a.xlsx", "a.pptx"])
 def test_any_damage_is_only_a_fault(tmp_path: Path, converting: Converter, kind: str) -> None:
     needs_docs()
     make = {
         "a.pdf": lambda path: pdf(path, REPORT, OUTLINE, title="Ada"),
         "a.docx": lambda path: docx(path, [("Title", "Ada"), ("", "She wrote.")]),
         "a.epub": lambda path: epub(path, {"1.xhtml": "<h1>One</h1><p>Text."}),
+        "a.xlsx": lambda path: xlsx(path, {"Pumps": [["Name", "Bar"], ["P1", 3]]}, merged=["A1:A2"]),
+        "a.pptx": lambda path: pptx(path, [("One", shape("Text.") + slide_table(["a", "b"], ["1", "2"]))], notes="N"),
     }
     path, draw, read = tmp_path / kind, random.Random(7), 0
     for number in range(60):
@@ -574,3 +608,34 @@ def test_any_text_becomes_passages_with_content(parts: list[str]) -> None:
 def test_no_word_is_lost_between_passages(parts: list[str], target: int) -> None:
     text = "".join(parts)
     assert "".join("".join(split_passages(text, target)).split()) == "".join(text.split())
+
+
+WORDS = st.lists(st.text("abcdefgh", min_size=1, max_size=4), min_size=1, max_size=12).map(" ".join)
+PARTS = st.lists(
+    st.tuples(st.sampled_from(["text", "item", "code", "heading", "deeper"]), WORDS)
+    | st.tuples(st.just("table"), st.lists(st.tuples(WORDS, WORDS, WORDS), min_size=2, max_size=4)),
+    max_size=12,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(PARTS)
+def test_every_word_of_a_document_stands_in_a_passage_or_its_title(parts: list[tuple[str, Any]]) -> None:
+    markdown, markup, held = [], [], set[str]()
+    for kind, content in parts:
+        rows = [content] if isinstance(content, str) else [" ".join(row) for row in content]
+        held |= {word for row in rows for word in row.split()}
+        if kind == "table":
+            lines = [f"| {' | '.join(row)} |" for row in content]
+            markdown.append("\n".join([lines[0], "|---|---|---|", *lines[1:]]))
+            markup.append(f"<table>{''.join('<tr><td>' + '<td>'.join(row) for row in content)}</table>")
+        else:
+            forms = {"text": ("", "p"), "item": ("- ", "li"), "code": ("    ", "pre"), "heading": ("# ", "h1")}
+            mark, tag = forms.get(kind, ("### ", "h3"))
+            markdown.append(f"{mark}{content}")
+            markup.append(f"<{tag}>{content}</{tag}>")
+    for blocks in (markdown_blocks("\n\n".join(markdown)), html_blocks("".join(markup))):
+        passages = list(passages_of(list(blocks), "file.md"))
+        words = {word.strip(".:;›") for p in passages for word in f"{p.title} {p.text}".split()}
+        assert held <= words or all(kind in ("heading", "deeper") for kind, _ in parts)
+        assert all(p.text.strip() for p in passages)

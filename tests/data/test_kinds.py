@@ -80,12 +80,15 @@ def message(subject: str, text: str, *, html: bool = False) -> EmailMessage:
 
 
 def test_a_message_has_its_headers_its_text_and_the_names_of_its_attachments(tmp_path: Path) -> None:
-    mail = message("Café opening", "The café opens\nin May.\n\nAnn")
+    mail = message("Café opening", "The café opens\nin May.\n\nAnn Lee\nOslo 12")
     mail.add_attachment(b"%PDF", maintype="application", subtype="pdf", filename="plan.pdf")
     (tmp_path / "a.eml").write_bytes(mail.as_bytes())
     headers = "From: Ann Lee <ann@example.org>; To: bo@example.org; Date: Mon, 04 May 2020 10:00:00 +0000"
     assert read(tmp_path / "a.eml") == [
-        ("Café opening", f"{headers}; Subject: Café opening.\nThe café opens in May.\nAnn.\nAttachments: plan.pdf")
+        (
+            "Café opening",
+            f"{headers}; Subject: Café opening.\nThe café opens in May.\nAnn Lee.\nOslo 12.\nAttachments: plan.pdf",
+        )
     ]
 
 
@@ -95,6 +98,14 @@ def test_a_mailbox_is_read_message_by_message_also_in_html(tmp_path: Path) -> No
     first, second = read(tmp_path / "old.mbox")
     assert (first[0], first[1].split("\n")[1:]) == ("old › One", ["First."])
     assert (second[0], second[1].split("\n")[1:]) == ("old › Two", ["Second.", "Third."])
+
+
+@pytest.mark.parametrize("sender", [":;;@,", "=?utf-8?b??=>])<.>>", " @ @,a@[\t", "(x).xa) @"])
+def test_a_malformed_header_is_kept_as_it_is(tmp_path: Path, sender: str) -> None:
+    (tmp_path / "a.eml").write_text(f"From: {sender}\nSubject: Rain\n\nIt rains.")
+    ((title, text),) = read(tmp_path / "a.eml")
+    assert (title, text.split("\n")[1]) == ("Rain", "It rains.")
+    assert text.startswith("From: ")
 
 
 def test_a_notebook_has_its_text_and_its_code_but_no_output(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ _BLOCKS = frozenset(
     header hr html legend li main ol p pre section summary table tbody td tfoot th thead tr ul""".split()
 )
 _SPACES = frozenset({"br", "img", "wbr", "option", "input"})
+_BREAK = "\0"  # stands for a line break; no page holds it
 _BOLD = frozenset({"b", "strong"})
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _SPAN = re.compile(r"\b(colspan|rowspan)\s*=\s*[\"']?(\d{1,5})", re.IGNORECASE)
@@ -152,7 +153,7 @@ class _Reader:
         elif tag == "title":
             self._in_title = True
         elif tag in _SPACES:
-            self._texts.append("\n" if self._in_code else " ")
+            self._texts.append("\n" if self._in_code else _BREAK if tag == "br" else " ")
         elif tag in _BOLD:
             self._bold += 1
         elif tag in _BLOCKS or tag in _HEADINGS:
@@ -216,8 +217,12 @@ class _Reader:
             self._target += (
                 Block(line.rstrip(), kind="code") for line in text.expandtabs(4).split("\n") if line.strip()
             )
-        elif words := " ".join(text.split()):
-            self._target.append(Block(words, self._level))
+        elif self._level:
+            self._target += (
+                [Block(words, self._level)] if (words := " ".join(text.replace(_BREAK, " ").split())) else []
+            )
+        else:
+            self._target += (Block(line) for line in _lines(text))
         self._texts, self._level, self._in_code = [], None, False
 
     def _end_table(self) -> None:
@@ -234,6 +239,17 @@ class _Reader:
             for blocks in (table.caption, *(cell.blocks for row in table.rows for cell in row)):
                 self.blocks += blocks
             self._target = self.blocks
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines of a paragraph; after a break, what begins with a small letter continues its line."""
+    lines: list[list[str]] = []
+    for part in filter(None, (" ".join(part.split()) for part in text.split(_BREAK))):
+        if lines and part[0].islower():
+            lines[-1].append(part)
+        else:
+            lines.append([part])
+    return [" ".join(parts) for parts in lines]
 
 
 def _after(mark: re.Pattern[str], markup: str, start: int) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from polyhop.data.converting import TITLE, Block
 from polyhop.data.converting.encodings import decode_text
 from polyhop.data.converting.html import fragment_blocks
-from polyhop.data.converting.plain import paragraphs
+from polyhop.data.converting.plain import line_blocks
 
 _HEADERS = ("From", "To", "Cc", "Date", "Subject")
 _SEPARATOR = re.compile(rb"^From [^\n]*\n", re.MULTILINE)
@@ -39,7 +39,11 @@ def _parse(data: bytes) -> EmailMessage:
 
 
 def _header(message: EmailMessage, name: str) -> str:
-    return " ".join(str(message.get(name, "")).split())
+    try:
+        value = str(message.get(name, ""))
+    except (ValueError, LookupError, TypeError, AttributeError, NameError):  # Python's faults on malformed headers
+        value = next((str(raw) for key, raw in message.raw_items() if key.lower() == name.lower()), "")
+    return " ".join(value.split())
 
 
 def _message_blocks(message: EmailMessage) -> Iterator[Block]:
@@ -49,7 +53,7 @@ def _message_blocks(message: EmailMessage) -> Iterator[Block]:
     if body is not None:
         payload = body.get_payload(decode=True)
         text, _ = decode_text(payload if isinstance(payload, bytes) else b"", body.get_content_charset() or "")
-        yield from fragment_blocks(text) if body.get_content_subtype() == "html" else paragraphs(text)
+        yield from fragment_blocks(text) if body.get_content_subtype() == "html" else line_blocks(text)
     names = [part.get_filename() or part.get_content_type() for part in message.iter_attachments()]
     if names:
         yield Block(f"Attachments: {', '.join(names)}", kind="row")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import chain, groupby
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from polyhop.data.converting import TITLE, Block
@@ -20,22 +20,49 @@ _FRONT = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.MULTILINE | re
 _FRONT_TITLE = re.compile(r"^title:(.+)$", re.MULTILINE)
 _MARKED = re.compile(r"\s*(?:[-*+>|<`]|\d+[.)])")  # the beginning of a list, a quotation, a table or code
 _NO_TITLE = (".", ",", ":", ";", "。", "，")
+_ITEM = re.compile(r"\s*(?:[-*+•‣▪–]|\(?(?:\d{1,3}|[a-z])[.)]|[A-ZÀ-Þ]\w{1,20}:)\s")  # of a list, or a name and a value
+_MIN_WIDTH, _MIN_FULL = 64, 0.5  # of a wrapped text: its width, and the share of its lines that are full
 _MAX_TITLE_WORDS = 12  # a longer first line counts as prose
 
 
 def text_blocks(text: str) -> Iterator[Block]:
-    """Yield the paragraphs of a text. The first is its title if it is a short line without a full stop.
+    """Yield the lines of a text, those that were wrapped joined. The first is its title if it is a short line without a
+    full stop above a blank line.
 
-    >>> [(block.level, block.text) for block in text_blocks("Ada Lovelace\\n\\nShe wrote.\\nMuch.")]
-    [(0, 'Ada Lovelace'), (None, 'She wrote.\\nMuch.')]
+    >>> [(block.level, block.text) for block in text_blocks("Ada Lovelace\\n\\nShe wrote\\nmuch.\\nBorn: 1815")]
+    [(0, 'Ada Lovelace'), (None, 'She wrote much.'), (None, 'Born: 1815')]
     """
-    return _titled(paragraphs(text))
+    blocks = line_blocks(text)
+    above_blank = text.lstrip().partition("\n")[2].partition("\n")[0].strip() == ""
+    return _titled(blocks) if above_blank else iter(blocks)
 
 
-def paragraphs(text: str) -> list[Block]:
-    """Return the paragraphs of a text, which blank lines separate."""
-    runs = groupby(text.splitlines(), key=lambda line: not line.strip())
-    return [Block("\n".join(lines).strip()) for is_blank, lines in runs if not is_blank]
+def line_blocks(text: str) -> list[Block]:
+    """Return the lines of a text, those that were wrapped joined."""
+    lines = text.splitlines()
+    runs, run = list[list[str]](), list[str]()
+    for line, is_end in zip(lines, _ends_of_lines(lines), strict=True):
+        run.append(line.strip())
+        if is_end:
+            runs.append(run)
+            run = []
+    return [Block("\n".join(run)) for run in runs if any(run)]
+
+
+def _ends_of_lines(lines: Sequence[str]) -> list[bool]:
+    """Return, for each line, True if the next one is not its continuation.
+
+    Where a line is wrapped, the first word of the next one would not have fitted. A text is wrapped if that is so for
+    many of its lines. In any text a line that begins with a small letter continues one; an item does not.
+    """
+    words = [line.split(maxsplit=1)[0] if line.strip() else "" for line in [*lines[1:], ""]]
+    inner = [i for i, word in enumerate(words) if word and lines[i].strip()]
+    lengths = {i: len(lines[i].rstrip()) for i in inner}
+    width = max([_MIN_WIDTH, *sorted(lengths.values())[len(inner) * 9 // 10 :][:1]])
+    full = {i for i in inner if lengths[i] + 1 + len(words[i]) > width}
+    is_wrapped = len(full) >= _MIN_FULL * len(inner)
+    goes_on = {i for i in inner if (is_wrapped and i in full) or words[i][0].islower()}
+    return [i not in goes_on or bool(_ITEM.match(lines[i + 1])) for i in range(len(lines))]
 
 
 def code_blocks(text: str) -> Iterator[Block]:
@@ -77,8 +104,10 @@ def notebook_blocks(text: str) -> Iterator[Block]:
 
 
 def _shown(text: str) -> list[Block]:
-    """Return the blocks of a Markdown text."""
-    return fragment_blocks(_markdown().render(text))
+    """Return the blocks of a Markdown text. A line that was not wrapped ends a line, although a page would go on."""
+    lines = text.splitlines()
+    ended = (f"{line}  " if is_end else line for line, is_end in zip(lines, _ends_of_lines(lines), strict=True))
+    return fragment_blocks(_markdown().render("\n".join(ended)))
 
 
 @cache
