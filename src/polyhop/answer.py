@@ -149,8 +149,9 @@ def with_citations(answer: Answer, trace: Trace) -> Answer:
     """Complete the passages and citations of an answer by what the ``trace`` read."""
     call = trace.answers_call
     read = tuple(dict.fromkeys(passages_in(call.fields))) if call else ()
-    answer = replace(answer, passages=answer.passages or read)
-    return answer if answer.abstained else replace(answer, citations=answer.citations or cite(answer, read))
+    if not answer.passages:
+        answer = replace(answer, passages=read)
+    return answer if answer.abstained or answer.citations else replace(answer, citations=cite(answer, read))
 
 
 def completed(answer: Answer, final: Output | None, trace: Trace, usage: Usage) -> Answer:

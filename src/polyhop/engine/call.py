@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple, Self, TypedDict, cast
+from typing import Any, ClassVar, NamedTuple, Self, TypedDict
 
 from polyhop.common.text import estimate_tokens
 from polyhop.engine.headroom import Headroom, headroom_of
 from polyhop.engine.models import Models, count_tokens
 from polyhop.engine.roles import RoleOptions, body_of, options_of
-from polyhop.errors import CapabilityError, CutReply, UsageError, nearest
-from polyhop.lm.base import Completion, LanguageModel, Message, Request, ScoreRequest, TokenScores, seed_of
+from polyhop.engine.score_call import ScoreCall
+from polyhop.errors import CutReply, UsageError, nearest
+from polyhop.lm.base import Completion, LanguageModel, Message, Request, seed_of
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.parsing import Malformed
 from polyhop.prompts.prompt import Prompt, Rendering, RenderingChoice, warn_of_fewer
@@ -211,58 +212,6 @@ class Attempt(NamedTuple):
         return self.call.corrected(self.reply.text, self.complaint)
 
 
-class ScoreCall(NamedTuple):
-    """A call that scores ``targets`` as continuations of a prompt."""
-
-    task: str
-    fields: Fields
-    model: LanguageModel
-    prompt: str
-    targets: Sequence[str]
-    temperature: float
-
-    @property
-    def identity(self) -> tuple[Hashable, ...]:
-        """The key that identical calls share."""
-        return ("score", self.model.name, self.prompt, tuple(self.targets), self.temperature)
-
-    @property
-    def scorer(self) -> Callable[[list[ScoreRequest]], Awaitable[list[TokenScores]]]:
-        """The model's function that scores. Raises ``CapabilityError`` if it has none."""
-        scorer = getattr(self.model, "score", None)
-        if not self.model.capabilities.score or scorer is None:
-            raise CapabilityError(
-                f"{self.model.name} cannot score a given text, which {self.task} needs; use pocket, an hf: model or a "
-                "server that scores (vLLM, llama-cpp-python)"
-            )
-        return cast("Callable[[list[ScoreRequest]], Awaitable[list[TokenScores]]]", scorer)
-
-    def requests(self) -> list[ScoreRequest]:
-        """Return a request per target."""
-        return [
-            ScoreRequest(
-                task=self.task, prompt=self.prompt, target=target, fields=self.fields, temperature=self.temperature
-            )
-            for target in self.targets
-        ]
-
-    def record(self, scores: Sequence[TokenScores]) -> dict[str, Any]:
-        """Return the data of the call's step in the trace."""
-        requests = self.requests()
-        return {
-            "task": self.task,
-            "model": redacted(self.model.name),
-            "targets": tuple(self.targets),
-            "logprobs": tuple(sum(score.logprobs) for score in scores),
-            "tokens": tuple(score.logprobs for score in scores),
-            "prompt_hash": requests[0].digest() if requests else "",
-            "temperature": self.temperature,
-            "prompt_tokens": sum(estimate_tokens(self.prompt) + len(score.logprobs) for score in scores),
-            "prompt_words": sum(len(self.prompt.split()) + len(target.split()) for target in self.targets),
-            "retries": sum(score.retries for score in scores),
-        }
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
     """The language models and prompts, which together make calls.
@@ -281,6 +230,7 @@ class Caller:
     role_options: RoleOptions = field(default_factory=dict)
     kind: Kind = "qa"
     allow_unanswerable: bool = False
+    _last: dict[Hashable, list[dict[str, str]]] = field(default_factory=dict, repr=False, compare=False)
 
     def model_of(self, task: str) -> LanguageModel:
         """Return the language model for a task, by the role of its prompt."""
@@ -317,7 +267,7 @@ class Caller:
         wanted = self.rendering_of(model)
         chosen = wanted == "json" and self.rendering == "auto" and model.capabilities.json_schema
         rendering = prompt.form_of(wanted if chosen or self.rendering != "auto" else "text")
-        turns = prompt.render(fields, rendering=rendering, shots=settings["shots"])
+        turns = self._render(prompt, fields, rendering, settings["shots"])
         if (shown := len(turns) // 2 - 1) < settings["shots"]:  # two turns a demonstration, the system's and the input
             warn_of_fewer(task, shown, settings["shots"])
             settings["shots"] = shown
@@ -325,6 +275,15 @@ class Caller:
         return Call(
             prompt, fields, settings, model, rendering, turns, headroom, final=final, extra_body=body, chosen=chosen
         )
+
+    def _render(self, prompt: Prompt, fields: Fields, rendering: Rendering, shots: int) -> list[dict[str, str]]:
+        """Render a prompt; the last is kept, because a call that was fitted into a context is made next."""
+        key = (prompt.task.name, rendering, shots, freeze(fields))
+        if (turns := self._last.get(key)) is None:
+            turns = prompt.render(fields, rendering=rendering, shots=shots)
+            self._last.clear()
+            self._last[key] = turns
+        return list(turns)
 
     def score_call(
         self, task: str, targets: Sequence[str], temperature: float, fields: Fields, options: Options | None

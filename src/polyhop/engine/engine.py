@@ -37,7 +37,8 @@ class Engine(Equipment):
         run = Run(self, question, name, kind, listen=listen, given=given)
         with run.recorder.recording():
             found = await function(question, run, **settings)
-            found = replace(found, text=in_form_of(kind, found.text))
+            if (text := in_form_of(kind, found.text)) != found.text:
+                found = replace(found, text=text)
             answer = without_non_answer(found, question)
             if answer.text != found.text:
                 run.note(NON_ANSWER, said=found.text)

@@ -59,14 +59,14 @@ def find_words(question: str, answer: str, passages: Sequence[Passage], kind: Ki
     >>> find_words("Who lent Ida Kuhn a boat?", "Rolf Anders", [mill], "qa").answer is None
     True
     """
-    asked = _stems(question)
-    needs_reading = kind in ("boolean", "fact", "long") or normalise(answer) in _VERDICTS or _stems(answer) <= asked
     texts = [f"{passage.title}\n{passage.text}" for passage in passages]
-    covered = asked & set[str]().union(*map(_stems, texts))
-    bears = len(covered) >= _MIN_COVERAGE * len(asked)
-    if needs_reading or not bears or not any(find_folded(answer, text) for text in texts):
+    needs_reading = kind in ("boolean", "fact", "long") or normalise(answer) in _VERDICTS
+    if needs_reading or not any(find_folded(answer, text) for text in texts):
         return BlindReading(None)
-    return BlindReading(answer, agrees=True)
+    asked = _stems(question)
+    covered = asked & set[str]().union(*map(_stems, texts))
+    bears = len(covered) >= _MIN_COVERAGE * len(asked) and not _stems(answer) <= asked
+    return BlindReading(answer, agrees=True) if bears else BlindReading(None)
 
 
 def judge(

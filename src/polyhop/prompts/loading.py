@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
 from importlib.resources.abc import Traversable
 from typing import Annotated, Any
@@ -114,14 +114,22 @@ class Template:
     shown: frozenset[str]
     tested: frozenset[str]
 
+    @property
+    def tests(self) -> Iterator[Test]:
+        """The conditions of all parts."""
+        return (test for part in self.parts for test in part.tests)
+
     def render(self, fields: Mapping[str, Any], shown: Mapping[str, str]) -> str:
         """Render the text: ``fields`` decide the tests, ``shown`` fills the fields and is not parsed again."""
-        return "".join(
-            shown[piece] if i % 2 else piece
-            for part in self.parts
-            if part.holds(fields)
-            for i, piece in enumerate(part.pieces)
-        )
+        return filled(self.chosen(fields), shown)
+
+    def chosen(self, fields: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the pieces of the parts whose tests hold: literals at even indices, field names at odd ones."""
+        pieces = [""]
+        for first, *others in (part.pieces for part in self.parts if part.holds(fields)):
+            pieces[-1] += first
+            pieces += others
+        return tuple(pieces)
 
     @classmethod
     def parse(cls, text: str) -> Template:
@@ -163,6 +171,11 @@ class Template:
         finish()
         shown = frozenset(name for part in parts for name in part.pieces[1::2])
         return cls(tuple(parts), shown, frozenset(test.field for part in parts for test in part.tests))
+
+
+def filled(pieces: Iterable[str], shown: Mapping[str, str]) -> str:
+    """Fill the fields among the chosen pieces of a template."""
+    return "".join([shown[piece] if i % 2 else piece for i, piece in enumerate(pieces)])
 
 
 # --- prompt files ------------------------------------------------------------------------------------------------

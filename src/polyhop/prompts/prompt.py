@@ -21,7 +21,7 @@ from polyhop.errors import UsageError
 from polyhop.prompts.answers import MAX_BARE_ANSWER_WORDS
 from polyhop.prompts.cleaning import clean_replies, without_slot_strings
 from polyhop.prompts.kinds import in_words_of
-from polyhop.prompts.loading import Demonstration, PromptSettings, Template, Test
+from polyhop.prompts.loading import Demonstration, PromptSettings, Template, filled
 from polyhop.prompts.parsing import Malformed, reply_parts
 from polyhop.prompts.show import show
 from polyhop.prompts.tasks import Output, Task
@@ -65,17 +65,19 @@ class Prompt:
     """Fields that are tested but never shown: they steer the prompt and the choice of its demonstrations."""
     cases: tuple[str, ...] = field(init=False)
     """Optional fields that change the instruction by their presence: a call shows demonstrations of its own case."""
-    _tests: tuple[Test, ...] = field(init=False, repr=False)
-    """The conditions of all parts of the opening, each once: what they say decides how it reads."""
+    _tested: tuple[tuple[str, bool], ...] = field(init=False, repr=False)
+    """The fields that the conditions of all parts test, and whether for a value: these decide what is shown."""
     _openings: dict[tuple[Any, ...], list[Turn]] = field(default_factory=dict)
-    _heads: dict[tuple[bool, ...], tuple[str, str]] = field(default_factory=dict)
+    _heads: dict[tuple[str | bool, ...], tuple[str, str]] = field(default_factory=dict)
+    _inputs: dict[tuple[str | bool, ...], tuple[str, ...]] = field(default_factory=dict)
     _schemas: dict[tuple[Any, ...], dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         tested = self.instruction.tested | self.form.tested | self.input.tested
         self.switches = tuple(sorted(tested - self.input.shown))
-        parts = (*self.instruction.parts, *self.form.parts)
-        self._tests = tuple(dict.fromkeys(test for part in parts for test in part.tests))
+        tests = [*self.instruction.tests, *self.form.tests, *self.input.tests]
+        valued = {test.field for test in tests if test.value is not None}
+        self._tested = tuple((name, name in valued) for name in sorted(tested))
         self.cases = tuple(sorted((self.instruction.tested | self.form.tested) & self.input.shown))
 
     def render(self, fields: Mapping[str, Any], *, rendering: Rendering = "text", shots: int = 3) -> list[Turn]:
@@ -84,7 +86,7 @@ class Prompt:
         fields = {"kind": "qa", MAY_DECLINE: False, **fields}
         rendering = self.form_of(rendering)
         switches = {name: fields[name] for name in self.switches}
-        key = (rendering, shots, *map(str, switches.values()), *self._conditions(fields))
+        key = (rendering, shots, *map(str, switches.values()), *self._case(fields))
         if (opening := self._openings.get(key)) is None:
             opening = self._openings[key] = self._opening(fields, switches, rendering, shots)
         return [*map(dict, opening), {"role": "user", "content": self.shown_input(fields)}]
@@ -240,23 +242,27 @@ class Prompt:
             turns += [{"role": "user", "content": self.shown_input(shown)}, {"role": "assistant", "content": reply}]
         return turns
 
-    def _conditions(self, fields: Mapping[str, Any]) -> tuple[bool, ...]:
-        return tuple(test.holds(fields) for test in self._tests)
+    def _case(self, fields: Mapping[str, Any]) -> tuple[str | bool, ...]:
+        """The values of a call that the conditions test."""
+        return tuple([str(fields.get(name)) if valued else bool(fields.get(name)) for name, valued in self._tested])
 
     def _head(self, fields: Mapping[str, Any]) -> tuple[str, str]:
         """Render the instruction and the text form for a call, once for each of their cases."""
-        key = self._conditions(fields)
+        key = self._case(fields)
         if key not in self._heads:
             self._heads[key] = self.instruction.render(fields, {}), self.form.render(fields, {})
         return self._heads[key]
 
     def shown_input(self, fields: Mapping[str, Any]) -> str:
         """Render the last message of a call, which shows its fields."""
-        shown = {}
-        for name in self.input.shown:
+        key = self._case(fields)
+        if key not in self._inputs:
+            self._inputs[key] = self.input.chosen(fields)
+        pieces, shown = self._inputs[key], {}
+        for name in pieces[1::2]:
             special = self.task.show.get(name)
             shown[name] = special(fields[name], fields) if special else show(fields[name])
-        return self.input.render(fields, shown).strip()
+        return filled(pieces, shown).strip()
 
     def _json_form(self, fields: Mapping[str, Any]) -> str:
         items = self.schema(fields)["properties"].items()
