@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
 from importlib.resources.abc import Traversable
 from typing import Annotated, Any
@@ -113,11 +113,6 @@ class Template:
     parts: tuple[_Part, ...]
     shown: frozenset[str]
     tested: frozenset[str]
-
-    @property
-    def tests(self) -> Iterator[Test]:
-        """The conditions of all parts."""
-        return (test for part in self.parts for test in part.tests)
 
     def render(self, fields: Mapping[str, Any], shown: Mapping[str, str]) -> str:
         """Render the text: ``fields`` decide the tests, ``shown`` fills the fields and is not parsed again."""

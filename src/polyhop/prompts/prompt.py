@@ -49,6 +49,9 @@ _FENCE = re.compile(r"\A```\w*\s*")
 _OBJECT = re.compile(r"(?<!\\boxed)(?<!\\text)\{")
 
 
+Tests: TypeAlias = tuple[tuple[str, bool], ...]
+
+
 @dataclass(slots=True)
 class Prompt:
     """One task's prompt file, checked and parsed, with its demonstrations."""
@@ -65,8 +68,8 @@ class Prompt:
     """Fields that are tested but never shown: they steer the prompt and the choice of its demonstrations."""
     cases: tuple[str, ...] = field(init=False)
     """Optional fields that change the instruction by their presence: a call shows demonstrations of its own case."""
-    _tested: tuple[tuple[str, bool], ...] = field(init=False, repr=False)
-    """The fields that the conditions of all parts test, and whether for a value: these decide what is shown."""
+    _opening_tests: Tests = field(init=False, repr=False)
+    _input_tests: Tests = field(init=False, repr=False)
     _openings: dict[tuple[Any, ...], list[Turn]] = field(default_factory=dict)
     _heads: dict[tuple[str | bool, ...], tuple[str, str]] = field(default_factory=dict)
     _inputs: dict[tuple[str | bool, ...], tuple[str, ...]] = field(default_factory=dict)
@@ -75,9 +78,8 @@ class Prompt:
     def __post_init__(self) -> None:
         tested = self.instruction.tested | self.form.tested | self.input.tested
         self.switches = tuple(sorted(tested - self.input.shown))
-        tests = [*self.instruction.tests, *self.form.tests, *self.input.tests]
-        valued = {test.field for test in tests if test.value is not None}
-        self._tested = tuple((name, name in valued) for name in sorted(tested))
+        self._opening_tests = tests_of(self.instruction, self.form)
+        self._input_tests = tests_of(self.input)
         self.cases = tuple(sorted((self.instruction.tested | self.form.tested) & self.input.shown))
 
     def render(self, fields: Mapping[str, Any], *, rendering: Rendering = "text", shots: int = 3) -> list[Turn]:
@@ -86,7 +88,7 @@ class Prompt:
         fields = {"kind": "qa", MAY_DECLINE: False, **fields}
         rendering = self.form_of(rendering)
         switches = {name: fields[name] for name in self.switches}
-        key = (rendering, shots, *map(str, switches.values()), *self._case(fields))
+        key = (rendering, shots, *map(str, switches.values()), *_case(fields, self._opening_tests))
         if (opening := self._openings.get(key)) is None:
             opening = self._openings[key] = self._opening(fields, switches, rendering, shots)
         return [*map(dict, opening), {"role": "user", "content": self.shown_input(fields)}]
@@ -242,20 +244,16 @@ class Prompt:
             turns += [{"role": "user", "content": self.shown_input(shown)}, {"role": "assistant", "content": reply}]
         return turns
 
-    def _case(self, fields: Mapping[str, Any]) -> tuple[str | bool, ...]:
-        """The values of a call that the conditions test."""
-        return tuple([str(fields.get(name)) if valued else bool(fields.get(name)) for name, valued in self._tested])
-
     def _head(self, fields: Mapping[str, Any]) -> tuple[str, str]:
         """Render the instruction and the text form for a call, once for each of their cases."""
-        key = self._case(fields)
+        key = _case(fields, self._opening_tests)
         if key not in self._heads:
             self._heads[key] = self.instruction.render(fields, {}), self.form.render(fields, {})
         return self._heads[key]
 
     def shown_input(self, fields: Mapping[str, Any]) -> str:
         """Render the last message of a call, which shows its fields."""
-        key = self._case(fields)
+        key = _case(fields, self._input_tests)
         if key not in self._inputs:
             self._inputs[key] = self.input.chosen(fields)
         pieces, shown = self._inputs[key], {}
@@ -268,6 +266,18 @@ class Prompt:
         items = self.schema(fields)["properties"].items()
         body = ",\n".join(f'  "{name}": {_kind(item)}' for name, item in items)
         return f"Reply with one JSON object of this form and nothing else:\n{{\n{body}\n}}"
+
+
+def tests_of(*templates: Template) -> Tests:
+    """Return the fields that the conditions of templates test, and whether for a value."""
+    tests = [test for template in templates for part in template.parts for test in part.tests]
+    valued = {test.field for test in tests if test.value is not None}
+    return tuple((name, name in valued) for name in sorted({test.field for test in tests}))
+
+
+def _case(fields: Mapping[str, Any], tests: Tests) -> tuple[str | bool, ...]:
+    """Return all that the conditions see of a call's fields: it decides which parts are shown."""
+    return tuple([str(fields.get(name)) if valued else bool(fields.get(name)) for name, valued in tests])
 
 
 def _strict(schema: dict[str, Any], names: Sequence[str], kind: str) -> dict[str, Any]:
