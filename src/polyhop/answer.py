@@ -37,12 +37,13 @@ class Answer:
 
     ``passages`` are ranked, best first, distinct. ``support``: whether the cited passages, read alone, give the
     answer (``engine.support``), and ``quotation`` the sentence that shows it; ``supported`` follows from it.
-    ``confidence``, from 0 to 1: the model's probability of the answer's words, else the share of the evidence with
-    this answer, else None. ``content``: if the method writes it, the reasoning of a short answer, or the whole of a
-    long one, with the marks [1] of its ``citations``. ``abstained``: there is no answer: the method found none
-    ("unknown"), or it was withheld because its confidence is below ``abstain_below``; the trace has it. ``parsed``
-    is False if the model's last reply could not be read in its form: the answer is then what that reply ends in, if
-    it states anything.
+    ``confidence``, from 0 to 1: the probability that the answer is right, by a calibration of the ``signals`` if
+    there is one, else the model's probability of the answer's words, else the agreement of the evidence, else None;
+    an abstention has none, or that of what was withheld. ``content``: if the method writes it, the reasoning of a
+    short answer, or the whole of a long one, with the marks [1] of its ``citations``. ``abstained``: there is no
+    answer: the method found none ("unknown"), or it was withheld because its confidence is below ``abstain_below``;
+    the trace has it. ``parsed`` is False if the model's last reply could not be read in its form: the answer is
+    then what that reply ends in, if it states anything.
     """
 
     text: str
@@ -57,6 +58,7 @@ class Answer:
     content: str = ""
     support: Support = "not verified"
     quotation: Quotation | None = None
+    signals: Mapping[str, float] = field(default_factory=dict)
     trace: Trace = field(default=None, repr=False)  # type: ignore[assignment]  # the engine always fills it
     usage: Usage = field(default=None, repr=False)  # type: ignore[assignment]
 
@@ -99,6 +101,7 @@ class Answer:
             "citations": [
                 {"marker": c.marker, "passage_id": c.passage_id, "start": c.start, "end": c.end} for c in self.citations
             ],
+            "signals": dict(self.signals),
             "statistics": dict(self.statistics),
             "usage": self.usage.to_dict() if self.usage else None,
             **({"trace": self.trace.to_dict() if self.trace else None} if with_trace else {}),
@@ -156,9 +159,10 @@ def with_citations(answer: Answer, trace: Trace) -> Answer:
 
 def completed(answer: Answer, final: Output | None, trace: Trace, usage: Usage) -> Answer:
     """Complete an answer with its confidence, trace and usage. ``final``: the output of the last call."""
-    probability = answer.confidence if answer.text and answer.confidence is not None else confidence(answer, final)
+    signals = {**answer.signals, **signals_of(answer, final)}
     parsed = final is None or final.parsed or answer.text not in ("", final.own_answer)
-    return replace(answer, confidence=probability, parsed=parsed, trace=trace, usage=usage)
+    sure = confidence(answer, final)
+    return replace(answer, confidence=sure, signals=signals, parsed=parsed, trace=trace, usage=usage)
 
 
 def withheld(answer: Answer) -> Answer:
@@ -273,12 +277,24 @@ def location_of(passage: Passage) -> str:
     return ", ".join(part for part in (source, pages, None if is_named else heading) if part)
 
 
+def signals_of(answer: Answer, final: Output | Completion | None) -> dict[str, float]:
+    """Return what is known of an answer's chance to be right, each from 0 to 1: the ``probability`` that the method or
+    the model gives it, and the ``agreement``, the share of the evidence with the same answer; n pieces that all agree
+    count (n + 1) / (n + 2), by Laplace's rule."""
+    signals: dict[str, float] = {}
+    own = answer.confidence
+    if own is None and final is not None and answer.text:
+        own = final.probability(answer.text)
+    if own is not None:
+        signals["probability"] = own
+    if proposed := [normalise(piece.answer) for piece in answer.evidence if piece.answer]:
+        agreeing, pieces = proposed.count(normalise(answer.text)), len(proposed)
+        signals["agreement"] = agreeing / pieces if agreeing < pieces else (pieces + 1) / (pieces + 2)
+    return signals
+
+
 def confidence(answer: Answer, final: Output | Completion | None) -> float | None:
-    """Return the confidence of an answer, from 0 to 1: the model's probability of its words if it gives one, else the
-    share of the evidence with the same answer, else None."""
-    if not answer.text:
-        return None
-    if final is not None and (probability := final.probability(answer.text)) is not None:
-        return probability
-    proposed = [piece.answer for piece in answer.evidence if piece.answer]
-    return sum(normalise(text) == normalise(answer.text) for text in proposed) / len(proposed) if proposed else None
+    """Return the confidence of an answer without a calibration: the model's probability of its words if it gives one,
+    else the agreement of the evidence, else None."""
+    signals = signals_of(answer, final)
+    return signals.get("probability", signals.get("agreement")) if answer.text else None

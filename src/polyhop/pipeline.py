@@ -59,8 +59,11 @@ class Pipeline:
             other name is a field of the requests to a server, in place of that of ``extra_body``.
         max_calls, max_tokens, max_seconds, max_cost: limits per question.
         prices: ``Prices`` per million tokens, in the currency of ``max_cost``.
-        abstain_below: withhold (``abstained``) answers of lower or unknown confidence, 0 to 1.
+        abstain_below: withhold (``abstained``) answers of lower or unknown confidence, 0 to 1; 0 withholds none, None
+            those that the calibration withholds.
         allow_unanswerable: tell the models that a question may have no answer (``abstained``).
+        calibration: a file that ``polyhop tune confidence`` wrote, by which confidence is a probability that the answer
+            is right; by default the shipped one for pocket.
         verify_support: check the support of an answer by one more model call over its cited passages. None: by pocket's
             reader if the model is pocket, else by the answer's words alone, as False does for any model.
         seed: the random seed of models that accept one.
@@ -96,6 +99,7 @@ class Pipeline:
         prices: PriceSource | None = None,
         abstain_below: float | None = None,
         allow_unanswerable: bool = False,
+        calibration: str | Path | None = None,
         verify_support: bool | None = None,
         seed: int | None = None,
         **settings: Any,
@@ -111,6 +115,8 @@ class Pipeline:
         check_needs(self.method.name, needs, self.settings, self.engine)
         self.answers = self.method.answers(self.settings)
         self.abstain_below = given.abstain_below
+        if given.abstain_below is None and self.engine.calibration:
+            self.abstain_below = self.engine.calibration.withhold_below
         self.observer: Observer | None = None
         self._loop = LoopThread()
         self._closed = False
@@ -129,9 +135,7 @@ class Pipeline:
         check_text("question", text)
         asked = question if isinstance(question, Question) else Question("", question, kind=kind)
         answer = await self._answer(asked, listen)
-        if self.abstain_below is None or (answer.confidence or 0.0) >= self.abstain_below:
-            return answer
-        return withheld(answer)
+        return withheld(answer) if (answer.confidence or 0.0) < (self.abstain_below or 0.0) else answer
 
     async def _answer(self, question: Question, listen: Listen | None) -> Answer:
         engine = self.engine.within(question.contexts, self.index) if question.contexts else self.engine

@@ -167,12 +167,13 @@ class Quotation:
 class BlindReading:
     """The result of reading passages alone for a question: an answer, if any, its probability if known, and the
     ``words`` of the passages that state it, by default its own. ``agrees``: the reader's own comparison, if it made
-    one, with the answer to be checked."""
+    one, with the answer to be checked. ``features``: what a calibration makes the probability of."""
 
     answer: str | None
     probability: float | None = None
     words: str | None = None
     agrees: bool | None = None
+    features: Mapping[str, float] = field(default_factory=dict)
 
 
 Search: TypeAlias = Callable[[str, int], "Sequence[Passage] | Awaitable[Sequence[Passage]]"]

@@ -9,7 +9,8 @@ import pytest
 
 from polyhop import Passage, Pipeline, ScriptedLM
 from polyhop.answer import CONTRADICTED, NOT_VERIFIED, UNCITED, Answer, references, support_notice
-from polyhop.engine.support import CONTRADICTED_FROM, MAX_PASSAGES, SUPPORTED_FROM, find_words, judge
+from polyhop.engine.calibration import SUPPORTED_FROM
+from polyhop.engine.support import CONTRADICTED_FROM, MAX_PASSAGES, find_words, judge
 from polyhop.methods.registry import methods
 from polyhop.types import BlindReading, Citation, Kind, Quotation
 from tests.kit.random_world import World

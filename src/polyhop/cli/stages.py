@@ -12,6 +12,7 @@ from polyhop.cli import show as draw
 from polyhop.common.text import counted
 from polyhop.errors import SettingError, UsageError
 from polyhop.evaluation.compare import Difference
+from polyhop.evaluation.tuning.confidence import ConfidenceFit
 from polyhop.evaluation.tuning.grid_search import GridPoint, GridSearchResult
 from polyhop.evaluation.tuning.instructions import generate_instructions, our_instructions
 from polyhop.evaluation.tuning.readers import ReaderFit
@@ -137,3 +138,21 @@ def _value(setting: str, settings: Mapping[str, Any]) -> str:
     return (
         {"temperature": "(the defaults)", "demo_seed": "(the first)"}.get(setting, "") if value is None else str(value)
     )
+
+
+def print_confidence(fit: ConfidenceFit) -> None:
+    """Print the quality of confidence before and after, and what the thresholds do."""
+    rows = [
+        [row.method, f"{row.answers:,}", f"{100 * row.right:.0f} %", *map(_interval, (*row.auroc, *row.ece))]
+        for row in fit.fits
+    ]
+    names = ("", "Answers", "Right", "AUROC before", "after", "ECE before", "after")
+    to = draw.console()
+    draw.print_rows([names, *rows], to, names=1)
+    for name, shares in (("supported", fit.supported), (f"below {fit.calibration.withhold_below}", fit.withheld)):
+        right, wrong = (f"{100 * share:.0f} %" for share in shares)
+        to.print(f"{name}: {right} of right answers, {wrong} of wrong ones")
+
+
+def _interval(value: tuple[float, float, float] | None) -> str:
+    return "–" if value is None else "{:.2f} ({:.2f}–{:.2f})".format(*value)

@@ -195,6 +195,34 @@ def promptrank(
         say(f"demonstrations kept in {demos_out}: -o demos=2 -o demos_from={demos_out}")
 
 
+@tune_app.command("confidence")
+def confidence(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs of one model on labelled questions.")],
+    out: Annotated[Path | None, opt.option("--out", help="The file to write, for --calibration.")] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Fit confidence as the probability that an answer is right. From runs on labelled questions, by method."""
+    from polyhop.cli.show import print_json
+    from polyhop.cli.stages import print_confidence
+    from polyhop.evaluation.store import read_report
+    from polyhop.evaluation.tuning.confidence import fit_confidence
+    from polyhop.methods.registry import write_settings
+
+    reports = [read_report(run) for run in runs]
+    models = sorted({report.lm for report in reports})
+    if len(models) > 1:
+        raise UsageError(f"the runs are of several models, and a calibration is of one: {', '.join(models)}")
+    fit = fit_confidence([(report.method, report.rows) for report in reports], models[0])
+    if out:
+        write_settings(out, fit.file)
+    if as_json:
+        print_json(fit.to_dict())
+    else:
+        print_confidence(fit)
+    if out:
+        say(f"calibration kept in {out}: polyhop ask --calibration {out}")
+
+
 @contextmanager
 def resumable(work: Path | None) -> Iterator[None]:
     """End the verb at an interrupt, and say how to resume the search."""

@@ -48,7 +48,9 @@ class Engine(Equipment):
         if self.verify_support:
             trace = run.recorder.trace()
         usage = Usage.of(trace, run.recorder.clock(), wasted=run.wasted)
-        return completed(answer, run.final, trace, usage)
+        answer = completed(answer, run.final, trace, usage)
+        sure = self.calibration.confidence(name, answer) if self.calibration else None
+        return answer if sure is None else replace(answer, confidence=sure)
 
     def within(self, passages: Iterable[Passage], index: Index | None) -> Engine:
         """Return this engine with a retriever that finds, and links to, nothing but some ``passages`` of the index."""

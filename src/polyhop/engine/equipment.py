@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from polyhop.engine.budget import Budget
+from polyhop.engine.calibration import Calibration
 from polyhop.engine.call import Caller
 from polyhop.errors import UsageError
 from polyhop.readers.base import RunReader
@@ -25,6 +26,7 @@ class Equipment(Caller):
     path_scorer: PathScorer | None = None
     support_reader: SupportReader | None = None
     verify_support: bool = False
+    calibration: Calibration | None = None
     budget: Budget = field(default_factory=Budget)
     seed: int | None = None
     analysis: Analysis = ENGLISH

@@ -257,10 +257,11 @@ class PipelineOptions:
     abstain_below: float | None = _field(
         None,
         Option(
-            "Withhold answers with lower confidence than this, 0 to 1.",
+            "Withhold answers with lower confidence than this, 0 to 1; 0 withholds none. Default: what the calibration "
+            "says; for a run, 0.",
             Group.LIMITS,
             float,
-            above=0,
+            minimum=0,
             maximum=1,
             tighten=max,
         ),
@@ -272,6 +273,10 @@ class PipelineOptions:
             Group.LIMITS,
             bool,
         ),
+    )
+    calibration: str | Path | None = _field(
+        None,
+        Option("A file written by 'polyhop tune confidence'; default: the shipped one for pocket.", Group.METHOD, Path),
     )
     verify_support: bool | None = _field(
         None,

@@ -10,6 +10,7 @@ from typing import Any
 from polyhop.common.files import cache_folder
 from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.engine.budget import Budget, Prices
+from polyhop.engine.calibration import open_calibration
 from polyhop.engine.engine import Engine
 from polyhop.engine.models import Models
 from polyhop.engine.options import LM, PipelineOptions, Searcher, Source
@@ -65,6 +66,7 @@ def open_parts(
         path_scorer=options.path_scorer or PocketPathScorer(),
         support_reader=PocketSupportReader() if reads_support else None,
         verify_support=bool(options.verify_support),
+        calibration=open_calibration(options.calibration, models.default.name),
         rendering=options.rendering,
         budget=Budget(
             max_calls=options.max_calls,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from polyhop.answer import Answer, references
 from polyhop.common.text import find_folded, normalise, occurrences, sentence_spans
+from polyhop.engine.calibration import SUPPORTED_FROM
 from polyhop.prompts.agreement import agree
 from polyhop.prompts.tasks.support import SUPPORT_CHECK
 from polyhop.types import BlindReading, Kind, Passage, Quotation, Support
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from polyhop.engine.equipment import Equipment
     from polyhop.engine.run import Run
 
-SUPPORTED_FROM = 0.5
-"""The probability of the reading from which an equal answer is supported."""
 CONTRADICTED_FROM = 0.8
 """The probability of the reading from which another answer of the same kind contradicts."""
 MAX_PASSAGES = 10
@@ -45,8 +44,18 @@ async def check_support(answer: Answer, question: str, run: Run, engine: Equipme
     elif engine.support_reader is not None:
         reading = await engine.support_reader.read_alone(question, passages, run.kind)
     reading = reading or find_words(question, answer.text, passages, run.kind)
-    support, quotation = judge(question, answer.text, passages, reading)
-    return replace(answer, support=support, quotation=quotation)
+    probability, supported_from = reading.probability, SUPPORTED_FROM
+    if calibration := engine.calibration:
+        probability, supported_from = calibration.support(reading), calibration.supported_from
+    signals = {f"reading {name}": value for name, value in reading.features.items()}
+    agrees = bool(reading.answer) and (
+        agree(answer.text, reading.answer or "") if reading.agrees is None else reading.agrees
+    )
+    if probability is not None:
+        signals |= {"support": probability, "agrees": float(agrees)}
+    reading = replace(reading, probability=probability, agrees=agrees)
+    support, quotation = judge(question, answer.text, passages, reading, supported_from)
+    return replace(answer, support=support, quotation=quotation, signals=signals)
 
 
 def find_words(question: str, answer: str, passages: Sequence[Passage], kind: Kind) -> BlindReading:
@@ -70,7 +79,11 @@ def find_words(question: str, answer: str, passages: Sequence[Passage], kind: Ki
 
 
 def judge(
-    question: str, answer: str, passages: Sequence[Passage], reading: BlindReading
+    question: str,
+    answer: str,
+    passages: Sequence[Passage],
+    reading: BlindReading,
+    supported_from: float = SUPPORTED_FROM,
 ) -> tuple[Support, Quotation | None]:
     """Compare an answer with what its passages give when they are read alone, and quote the sentence that shows it."""
     quotation = quote(question, passages, reading)
@@ -78,7 +91,7 @@ def judge(
         return "not verified", None
     probability = 1.0 if reading.probability is None else reading.probability
     agrees = agree(answer, reading.answer) if reading.agrees is None else reading.agrees
-    if agrees and probability >= SUPPORTED_FROM:
+    if agrees and probability >= supported_from:
         return "supported", quotation
     if not agrees and probability >= CONTRADICTED_FROM and _kind_of(answer) == _kind_of(reading.answer):
         return "contradicted", quotation

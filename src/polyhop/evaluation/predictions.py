@@ -81,6 +81,7 @@ def prediction(
         "support": answer.support,
         "supported": answer.supported,
         "confidence": answer.confidence,
+        "signals": dict(answer.signals),
         "abstained": answer.abstained,
         "parsed": answer.parsed,
         "passages": [passage.id for passage in answer.passages],

@@ -90,6 +90,8 @@ def evaluate(
     name = title or (Path(dataset).name if isinstance(dataset, (str, Path)) else "questions")
     if len({question.id for question in questions}) < len(questions):
         raise UsageError("two questions have the same id")
+    if not options.get("allow_unanswerable"):
+        options = {"abstain_below": 0, **options}  # the best guess counts, however unsure
     with Pipeline(corpus, method, lm, **options) as pipeline, ExitStack() as leaving:
         if telemetry:
             traced(pipeline, corpus=getattr(corpus, "name", None))
@@ -236,9 +238,10 @@ def run_settings(pipeline: Pipeline, dataset: str) -> dict[str, Any]:
         "rendering": pipeline.engine.renderings,
         **call_settings(pipeline.engine),
         "seed": pipeline.engine.seed,
-        "abstain_below": pipeline.abstain_below,
+        "abstain_below": pipeline.abstain_below or None,
         "allow_unanswerable": pipeline.engine.allow_unanswerable or None,
         "verify_support": pipeline.engine.verify_support or None,
+        "calibration": pipeline.engine.calibration and pipeline.engine.calibration.fingerprint,
         "budget": pipeline.engine.budget.to_dict(),
         "prompts": pipeline.engine.prompts.hashes(),
         "dataset": dataset,

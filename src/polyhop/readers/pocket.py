@@ -40,13 +40,20 @@ class PocketSupportReader:
 
     async def read_alone(self, question: str, passages: Sequence[Passage], kind: Kind) -> BlindReading:
         """Answer the question from the passages alone, off the event loop."""
+        return await asyncio.to_thread(self._read, question, list(passages), kind)
+
+    def _read(self, question: str, passages: list[Passage], kind: Kind) -> BlindReading:
         from polyhop.lm.pocket.reading.answer import UNKNOWN
+        from polyhop.lm.pocket.reading.judge import reading_features, weigh_answers
         from polyhop.lm.pocket.tasks import do
         from polyhop.lm.pocket.tasks.reading import ANSWER_CONFIDENCE
 
-        fields = {"question": question, "passages": list(passages), "kind": kind}
-        answer, confidence = (await asyncio.to_thread(do, "answer.read", fields))[ANSWER_CONFIDENCE]
-        return BlindReading(None if answer == UNKNOWN else answer, confidence)
+        fields = {"question": question, "passages": passages, "kind": kind}
+        answer, confidence = do("answer.read", fields)[ANSWER_CONFIDENCE]
+        if answer == UNKNOWN:
+            return BlindReading(None, confidence)
+        features = reading_features(question, passages, weigh_answers(question, passages))
+        return BlindReading(answer, confidence, features={name: round(value, 3) for name, value in features.items()})
 
 
 class PocketPathScorer:

@@ -13,13 +13,14 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from polyhop.common.text import find_folded, fold, normalise
+from polyhop.common.text import find_folded, fold, normalise, occurrences
 from polyhop.lm.pocket.encoder.cache import predict
 from polyhop.lm.pocket.encoder.inputs import EncoderOutput
 from polyhop.lm.pocket.reading.answer import PathReading, Solution, as_answer, read_path
 from polyhop.lm.pocket.reading.candidates import names_page
 from polyhop.lm.pocket.reading.passage import ParsedPassage, share_of
 from polyhop.lm.pocket.reading.tables import blends, weights
+from polyhop.lm.pocket.reading.text import content_stems
 from polyhop.types import Passage, Span
 
 _FEW = 2  # passages that are read as they are
@@ -228,6 +229,37 @@ def correct_features(
     read = 0.0 if weighed.answer is None else max(_probability_of(weighed.answer, path, out) for path, out in outputs)
     settled = weighed.solution.complete
     return float(settled), 0.0 if settled else weighed.share, read, 1.0
+
+
+def reading_features(question: str, passages: Sequence[Passage], weighed: WeighedAnswer) -> dict[str, float]:
+    """The features of an answer that passages give when they are read alone: of its reading, and of its form."""
+    settled, share, read, _ = correct_features(question, passages, weighed)
+    chosen = _most_promising(question, passages[:_MAX_PASSAGES])
+    best = max(predict(question, list(combinations(chosen, min(2, len(chosen))))), key=lambda out: out.sufficiency)
+    parsed, answer = weighed.solution.parsed, weighed.answer or ""
+    stems, has_digit = set(content_stems(answer)), any(map(str.isdigit, answer))
+    asked = parsed.terms.keys()
+    near = [
+        asked & set(content_stems(page.sentence(page.sentence_at(start))))
+        for page in read_path(question, passages).pages
+        for start, _ in occurrences(answer, page.text)
+    ]
+    return {
+        "settled": settled,
+        "share": share,
+        "read": read,
+        "sufficiency": best.sufficiency,
+        "nothing": best.kinds["none"],
+        "sentence": max(map(len, near), default=0) / max(1, len(asked)),
+        "comparison": float(parsed.comparison is not None),
+        "yes or no": float(parsed.type == "boolean"),
+        "words": float(min(len(answer.split()), 10)),
+        "in question": float(stems <= asked),
+        "digits": float(has_digit),
+        "no digits": float(parsed.type in ("number", "date", "year") and not has_digit),
+        "digits in a name": float(parsed.type in ("person", "place", "country", "group") and has_digit),
+        "passages": math.log(len(passages)),
+    }
 
 
 def _probability_of(answer: str, path: Sequence[Passage], output: EncoderOutput) -> float:

@@ -1,0 +1,84 @@
+"""Fit how sure ``pocket`` is, and write ``lm/pocket/tables/confidence.json``.
+
+    python -m benchmarks.pocket_confidence WORK [--data DATA] [--methods a,b] [--sets N] [--limit N] [--out FILE]
+
+Runs of every method over document sets of the training domains (N sets a domain), and over the first questions of the
+benchmarks in DATA that the encoder was not trained on (``benchmarks/pocket_data.py``, the split ``held``). The runs
+are in the folder WORK and resume there; ``polyhop tune confidence`` fits the same on runs of one's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.pocket_data import there
+from benchmarks.pocket_parts import Job
+from training.sets import FOLDER, HELD_OUT, DocumentSet, sets
+
+from polyhop import Passage, Question, evaluate, open_corpus
+from polyhop.cli.stages import print_confidence
+from polyhop.engine.calibration import SHIPPED
+from polyhop.evaluation.store import read_report
+from polyhop.evaluation.tuning.confidence import fit_confidence
+from polyhop.methods.registry import write_settings
+
+METHODS = ("hops", "one-r", "tor", "ge", "resp", "searchain", "promptrank")
+
+
+def questions_of(held: DocumentSet) -> Iterator[Question]:
+    """The questions of a set, each with the set's passages as its contexts."""
+    name = f"{held.domain}/{held.name}"
+    with TemporaryDirectory() as folder:
+        for path, text in held.documents.items():
+            file = Path(folder, path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        own = tuple(replace(passage, id=f"{name}#{passage.id}") for passage in open_corpus(folder))
+    for number, asked in enumerate(held.questions):
+        yield Question(f"{name}#{number}", asked.text, asked.answers, contexts=own, metadata={"type": asked.kind})
+
+
+def of_training(per_domain: int) -> Iterator[DocumentSet]:
+    """The first sets of each domain that the encoder may be trained on."""
+    count: dict[str, int] = {}
+    for held in sets(FOLDER):
+        count[held.domain] = count.get(held.domain, 0) + 1
+        if held.domain not in HELD_OUT and count[held.domain] <= per_domain:
+            yield held
+
+
+def run(work: Path, methods: Sequence[str], per_domain: int, data: Path | None, limit: int) -> None:
+    """Make the runs that WORK lacks."""
+    asked = [question for held in of_training(per_domain) for question in questions_of(held)]
+    passages: list[Passage] = [*dict.fromkeys(passage for question in asked for passage in question.contexts)]
+    for method in methods:
+        evaluate(asked, passages, method, "pocket", out=work / method / "documents", title="documents")
+    for job in [Job(data, name, "held", limit) for name in there(data)] if data else []:
+        for method in methods:
+            evaluate(job.questions, job.index, method, "pocket", out=work / method / job.name, title=job.name)
+
+
+def main() -> int:
+    """Run, fit, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--sets", type=int, default=1)
+    parser.add_argument("--limit", type=int, default=40)
+    parser.add_argument("--out", type=Path, default=SHIPPED)
+    options = parser.parse_args()
+    run(options.work, options.methods.split(","), options.sets, options.data, options.limit)
+    reports = [read_report(path.parent) for path in sorted(options.work.glob("*/*/run.json"))]
+    fit = fit_confidence([(report.method, report.rows) for report in reports], "pocket")
+    print_confidence(fit)
+    write_settings(options.out, fit.file)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

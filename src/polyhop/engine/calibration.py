@@ -1,0 +1,122 @@
+"""Calibration: the probability that an answer is right, from what its model and its method say of it.
+
+A small logistic model per method and language model, fitted on answers to labelled questions by ``polyhop tune
+confidence`` (``evaluation/tuning/confidence.py``). Its file also says how probable support is by the features of a
+reading of the cited passages, from which probability an answer is supported, and below which confidence it is withheld.
+The calibration of ``pocket`` is shipped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import orjson
+
+from polyhop.answer import Answer
+from polyhop.errors import DataError, UsageError
+from polyhop.types import BlindReading
+
+Weights: TypeAlias = Mapping[str, float]
+
+ANY = "*"
+"""The name of the weights for methods that have none of their own."""
+SUPPORTED_FROM = 0.5
+"""The probability of a reading from which an equal answer is supported, unless a calibration says otherwise."""
+SHIPPED = Path(__file__).parents[1] / "lm" / "pocket" / "tables" / "confidence.json"
+_SUREST = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Weights of one language model: of a reading's features, and of an answer's by method."""
+
+    model: str
+    methods: Mapping[str, Weights]
+    reading: Weights = field(default_factory=dict)
+    supported_from: float = SUPPORTED_FROM
+    withhold_below: float | None = None
+    fingerprint: str | None = None
+    """The hash of a user's file; None for the shipped calibration."""
+
+    def support(self, reading: BlindReading) -> float | None:
+        """Return the probability that passages give the answer that was read from them; None if it is not known."""
+        if self.reading and reading.features:
+            return logistic(self.reading, {"constant": 1.0, **reading.features})
+        return reading.probability
+
+    def confidence(self, method: str, answer: Answer) -> float | None:
+        """Return the probability that an answer is right; None without weights for the method."""
+        weights = self.methods.get(method) or self.methods.get(ANY)
+        return logistic(weights, features_of(answer.signals, answer.support)) if weights and answer.text else None
+
+
+def features_of(signals: Mapping[str, float], support: str) -> dict[str, float]:
+    """Return what a confidence is made of: the model's own probability, the agreement of the evidence, and the
+    support."""
+    own, read, agrees = signals.get("probability"), signals.get("support"), bool(signals.get("agrees", True))
+    return {
+        "constant": 1.0,
+        "probability": 0.0 if own is None else log_odds(own),
+        "no probability": float(own is None),
+        "agreement": signals.get("agreement", 0.5),
+        "support": log_odds(read) if read is not None and agrees else 0.0,
+        "disagrees": float(not agrees),
+        "supported": float(read is None and support == "supported"),
+        "contradicted": float(support == "contradicted"),
+    }
+
+
+def log_odds(probability: float) -> float:
+    """Return the log-odds of a probability, bounded."""
+    bounded = min(_SUREST, max(1 - _SUREST, probability))
+    return math.log(bounded / (1 - bounded))
+
+
+def logistic(weights: Weights, features: Mapping[str, float]) -> float:
+    """Return the probability of features by a logistic model."""
+    return 1 / (1 + math.exp(-sum(weight * features.get(name, 0.0) for name, weight in weights.items())))
+
+
+def open_calibration(path: str | Path | None, model: str) -> Calibration | None:
+    """Read the calibration of a model; without a path the shipped one, if the model is pocket.
+
+    Raises:
+        DataError: the file is missing, or is no calibration.
+        UsageError: it is that of another model.
+    """
+    if path is None and model != "pocket":
+        return None
+    calibration = read_calibration(path or SHIPPED)
+    if path is not None:
+        calibration = replace(calibration, fingerprint=sha256(Path(path).read_bytes()).hexdigest()[:16])
+    if calibration.model != model:
+        raise UsageError(f"{path} calibrates {calibration.model}, not {model}: fit one with polyhop tune confidence")
+    return calibration
+
+
+def read_calibration(path: str | Path) -> Calibration:
+    """Read a calibration; ``DataError`` if it is none."""
+    try:
+        held: dict[str, Any] = orjson.loads(Path(path).read_bytes())
+        methods = {str(name): _weights(weights) for name, weights in held["methods"].items()}
+        limit = held["withhold_below"]
+        return Calibration(
+            str(held["model"]), methods, _weights(held["reading"]), float(held["supported_from"]),
+            None if limit is None else float(limit),
+        )  # fmt: skip
+    except OSError as error:
+        raise DataError(f"the calibration cannot be read: {error.strerror}", path) from None
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise DataError("not a calibration: fit one with polyhop tune confidence", path) from None
+
+
+def _weights(held: Mapping[str, Any]) -> Weights:
+    weights = {str(name): float(value) for name, value in held.items()}
+    if not all(map(math.isfinite, weights.values())):
+        raise ValueError(held)
+    return weights
