@@ -126,7 +126,7 @@ def _table(result: Reproduction, positions: Sequence[int]) -> Table:
 
 
 def _row_name(row: RecipeRow) -> str:
-    return row.name + " †" * row.trained
+    return row.name + " †" * row.trained + " (ours)" * row.ours
 
 
 def _column(result: Reproduction, i: int) -> list[str]:

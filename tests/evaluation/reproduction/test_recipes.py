@@ -95,6 +95,23 @@ def test_a_row_has_a_number_a_column_and_a_method_that_takes_its_settings(key: s
     assert (row.instructions is None) or row.method == "promptrank"
 
 
+ANSWERS = {"em", "f1", "cover_em"}
+"""The measures that depend on the passages that are read, not only on those that are ranked."""
+
+
+@pytest.mark.parametrize("key", keys())
+def test_a_control_reads_as_many_passages_as_the_methods_that_search_again(key: str) -> None:
+    table = recipe(key)
+    most = SETUPS[table.setup].passages_read
+    used = {row.method for row in table.rows if row.method}
+    again = any(method_named(name).family in ("system", "iterative") for name in used)
+    controls = [row for row in table.rows if row.method == "one-r" and most and row.settings.get("k") == most]
+    measured = ANSWERS & {column.metric for column in table.cells}
+    assert bool(controls) is bool(most and "one-r" in used and again and measured)
+    assert all(row.ours and not row.figures for row in controls) or key == "resp/figure2"
+    assert any("marked ours" in note for note in table.notes) is any(row.ours for row in table.rows)
+
+
 def resolves(table: Recipe, name: str, settings: dict[str, object]) -> None:
     under = SETUPS[table.setup].settings(name, settings, dataset=next(iter(table.datasets)))
     method_named(name).resolve({**under, **settings})
@@ -164,7 +181,7 @@ def test_what_can_run_here_leaves_out_trained_rows_and_those_of_another_model() 
         row.name for row in runnable_rows(recipe("promptrank/table1"))
     } == {"DrKit", "MDR", "PathRetriever", "GPT2-XL, no instruction"}
     assert [row.name for row in runnable_rows(recipe("resp/table2"))] == ["all roles 8B"]
-    assert len(runnable_rows(recipe("searchain/table1"))) == 20
+    assert len(runnable_rows(recipe("searchain/table1"))) == 21
     assert runnable_rows(recipe("searchain/table8")) == []
 
 
@@ -221,7 +238,7 @@ def test_every_figure_of_a_table_is_the_designs(key: str) -> None:
         rows, labels = [list(column) for column in zip(*rows, strict=True)][1:], 0
     table = recipe(key)
     expected = [[number for cell in row[labels:] for number in numbers(cell)] for row in rows]
-    found = [ours(row) for row in table.rows]
+    found = [ours(row) for row in table.rows if not row.ours]
     if key == "searchain/tracing":  # AMP is a share there, percent here
         found = [[values[0], (round((values[1][0] or 0) / 100, 6), None)] for values in found]
     assert found == expected
@@ -236,7 +253,7 @@ def test_what_figures_are_known_of_curves_is_the_tables() -> None:
     for row in recipe("promptrank/figure3").rows:
         known = by_name.get(f"T5-XL, {row.name}", (None,) * 6)
         assert row.figures == (known[0], known[3])
-    hotpotqa = {row.method: row.figures[0] for row in recipe("resp/table1").rows}
+    hotpotqa = {row.method: row.figures[0] for row in recipe("resp/table1").rows if not row.ours}
     for row in recipe("resp/figure2").rows:
         assert row.figures == (hotpotqa[row.method] if row.settings["k"] == 5 else None,)
     for key in ("promptrank/figure4", "promptrank/figure5"):

@@ -25,7 +25,7 @@ RESULTS = [key for key in keys() if key.startswith("searchain/") and recipe(key)
 def every_job(key: str, **given: Any) -> list[Job]:
     """The runs of all rows of a recipe, also those that a row is compared with."""
     table, inputs = recipe(key), UserInputs(Benchmarks({}), **given)
-    rows = [row for row in table.rows if row.method]
+    rows = [row for row in table.rows if row.method and not row.ours]
     rows += [beside(row, row.beside) for row in rows if row.beside]
     return [job for row in rows for name in table.datasets for job in jobs(table, row, name, None, inputs)]
 

@@ -115,12 +115,13 @@ class RecipeRow(_Part):
     prompt file's own, a run at each position. ``metric``: in place of the column's. ``beside``: another run that the
     number is about: the one without search (misled), or, with ``subset``, the one whose questions changed by search are
     looked at. ``statistics``: what the method calls a measure's statistic, or its constant value. ``applies``: methods
-    that the row of a table of settings is about.
+    that the row of a table of settings is about. ``ours``: a control beside the paper's rows.
     """
 
     name: str
     method: str | None = None
     settings: dict[str, Any] = {}
+    ours: bool = False
     why: str | None = None
     trained: bool = False
     checkpoint: bool = False
@@ -325,7 +326,7 @@ class Reproduction:
             "datasets": dict(self.used),
             "columns": [column._asdict() for column in self.columns],
             "rows": [
-                {"name": row.name, "method": row.method, "settings": row.settings, "cells": self._cells(number)}
+                {**row.model_dump(include={"name", "method", "settings", "ours"}), "cells": self._cells(number)}
                 for number, row in enumerate(self.recipe.rows)
             ],
             "not_run": self.not_run,
