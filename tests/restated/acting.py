@@ -83,7 +83,10 @@ def plan_solve_ir(question: str, world: World, *, k: int, max_searches: int, ran
     reply = recorder.ask("plan_solve_ir.plan", question=question)
     plan = list(dict.fromkeys(reply["sub_questions"])) if reply else [question]
     hits = [p for step in plan[:max_searches] for p in recorder.search(step, k)]
-    solved = recorder.ask("plan_solve_ir.solve", question=question, plan=plan, passages=distinct(hits))
+    if hits:
+        solved = recorder.ask("plan_solve_ir.solve", question=question, plan=plan, passages=distinct(hits))
+    else:
+        solved = recorder.ask("answer.cot", question=question)
     return _answer_from(recorder.observed, solved["answer"] if solved else "", hits, rank_limit,
                     plan=len(plan), searches=min(len(plan), max_searches))  # fmt: skip
 
@@ -123,9 +126,12 @@ def tot_ir(question: str, world: World, *, k: int, steps: int, breadth: int, kee
         if best[0][0] == 2:
             break
     path = states[0]
-    read = distinct([p for _, hits, _ in path for p in hits])
+    read = distinct([p for _, hits, _ in path for p in hits]) or distinct(seen)
     observed = recorder.observed
-    reply = recorder.ask("tot_ir.answer", question=question, history=history(path), passages=read)
+    if read:
+        reply = recorder.ask("tot_ir.answer", question=question, history=history(path), passages=read)
+    else:
+        reply = recorder.ask("answer.cot", question=question)
     observed.text = reply["answer"] if reply else ""
     observed.passages = [p.id for p in distinct([*read, *seen])][:rank_limit]
     observed.evidence = [([p.id for p in hits], answer) for _, hits, answer in path if hits and answer]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from polyhop.common.text import normalise
 from polyhop.types import Passage
 from tests.restated.tor import ObservedRun, Recorder, World, distinct
@@ -20,12 +23,12 @@ def _observed(
     return recorder.observed
 
 
-def answered(recorder: Recorder, question: str, passages: list[Passage]) -> dict[str, str]:
+def answered(ask: Callable[..., Any], question: str, passages: list[Passage]) -> dict[str, str]:
     """The reader's output, closed-book where there is nothing to read."""
     if passages:
-        reply = recorder.ask("answer.read_cot", question=question, passages=passages)
+        reply = ask("answer.read_cot", question=question, passages=passages)
     else:
-        reply = recorder.ask("answer.cot", question=question)
+        reply = ask("answer.cot", question=question)
     return {name: text for name, text in (reply or {"answer": ""}).items() if text}
 
 
@@ -33,11 +36,12 @@ def iter_retgen(question: str, world: World, *, k: int = 5, max_turns: int = 3, 
     """T rounds; round t searches the question and what round t-1 wrote, and reads what it finds."""
     recorder = Recorder(world)
     rounds: list[tuple[list[Passage], dict[str, str]]] = []
-    for _ in range(max_turns):
+    for turn in range(1, max_turns + 1):
+        ask = recorder.ask_finally if turn == max_turns else recorder.ask_once
         wrote = rounds[-1][1] if rounds else {}
         query = " ".join([question, *(wrote[part] for part in ("rationale", "answer") if part in wrote)])
         hits = distinct(recorder.search(query, k))
-        rounds.append((hits, answered(recorder, question, hits)))
+        rounds.append((hits, answered(ask, question, hits)))
     ranked = distinct([passage for hits, _ in rounds for passage in hits])[:rank_limit]
     hits, wrote = rounds[-1]
     return _observed(recorder, wrote.get("answer", ""), hits, ranked, rounds=max_turns)
@@ -64,7 +68,7 @@ def ircot(
             if normalise(query) not in map(normalise, queries):
                 queries.append(query)
                 passages = distinct([*passages, *recorder.search(query, k)])[:rank_limit]
-    text = answered(recorder, question, passages).get("answer", "")
+    text = answered(recorder.ask, question, passages).get("answer", "")
     return _observed(recorder, text, passages, passages, sentences=len(sentences), searches=len(queries))
 
 
@@ -86,9 +90,9 @@ def dsp(
     ranked: list[Passage] = []
     hops = 0
     while hops < max_turns:
+        ask = recorder.ask if queries > 1 else recorder.ask_once  # one query is not sampled
         replies = [
-            recorder.ask("dsp.hop", question=question, summaries=list(summaries), passages=hits) or {}
-            for _ in range(queries)
+            ask("dsp.hop", question=question, summaries=list(summaries), passages=hits) or {} for _ in range(queries)
         ]
         if hits and replies[0].get("summary"):
             summaries.append(replies[0]["summary"])
@@ -100,7 +104,7 @@ def dsp(
         hits = distinct(recorder.search(query, k))
         ranked = distinct([*hits, *ranked])
     read = [Passage("summary", "Found so far", " ".join(summaries))] * bool(summaries) + hits
-    texts = [answered(recorder, question, read).get("answer", "") for _ in range(samples)]
+    texts = [answered(recorder.ask, question, read).get("answer", "") for _ in range(samples)]
     share = float(bool(texts[0]))
     ranked = ranked[:rank_limit]
     return _observed(recorder, texts[0], ranked, ranked, hops=hops, samples=samples, agreement=share)

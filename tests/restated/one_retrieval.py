@@ -63,7 +63,9 @@ def sure(
                 points[place] += _said(judged, "valid", False)
         for pair in combinations(range(len(found)), 2) if ranking else ():
             for shown in (pair, pair[::-1]):
-                reply = recorder.ask("sure.rank", question=question, summaries=[summaries[place] for place in shown])
+                reply = recorder.ask_once(
+                    "sure.rank", question=question, summaries=[summaries[place] for place in shown]
+                )
                 better = _said(reply, "better", None)
                 for place in shown:
                     won = 0.25 if better is None else 0.5 * (shown[better - 1] == place)

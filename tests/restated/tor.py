@@ -85,6 +85,16 @@ class Recorder:
         self.observed.calls += [(task, seen(fields))] * (2 if reply is None or incomplete else 1)
         return reply
 
+    def ask_once(self, task: str, **fields: Any) -> Mapping[str, Any] | None:
+        """The same, but what was asked before is not asked again: in such a world the reply would be the same."""
+        asked = (task, seen(fields)) in self.observed.calls
+        return self.world.reply(task, fields) if asked else self.ask(task, **fields)
+
+    def ask_finally(self, task: str, **fields: Any) -> Mapping[str, Any] | None:
+        """The same for the answer: a reply that could not be read is asked for again."""
+        known = self.world.reply(task, fields) is not None
+        return self.ask_once(task, **fields) if known else self.ask(task, **fields)
+
     def ask_of_path(self, task: str, path: Sequence[Passage], room: int, **fields: Any) -> Mapping[str, Any] | None:
         """One call about a whole path: what it is too long for is taken from its oldest passages."""
         shown = next(

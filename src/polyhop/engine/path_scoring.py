@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from polyhop.common.turns import timed
 from polyhop.trace import Note
 from polyhop.trace.recorder import Recorder
-from polyhop.types import Passage, PathScorer, T
+from polyhop.types import Passage, PathScorer
 
 Paths = Sequence[Sequence[Passage]]
 SCORED, LED = "path scoring", "leads"
@@ -25,12 +24,17 @@ class RecordedPathScorer:
 
     async def scores(self, question: str, paths: Paths, found: Sequence[Passage]) -> Sequence[float]:
         """Score each path with all that the scorer has."""
-        return await self._awaited(self.scorer.scores(question, paths, found), SCORED, paths=len(paths))
+        step = self.recorder.open()
+        scores, step.own = await timed(self.scorer.scores(question, paths, found))
+        step.close(Note, name=SCORED, data={"paths": len(paths)})
+        return scores
 
     async def leads(self, question: str, path: Sequence[Passage], max_leads: int) -> list[str]:
         """Extract names to search for next from a path."""
-        found = self.scorer.leads(question, path, max_leads)
-        return await self._awaited(found, LED, passages=[passage.id for passage in path])
+        step = self.recorder.open()
+        names, step.own = await timed(self.scorer.leads(question, path, max_leads))
+        step.close(Note, name=LED, data={"names": names})
+        return names
 
     def linear_scores(self, question: str, paths: Paths, found: Sequence[Passage]) -> Sequence[float]:
         """Score each path with a linear model alone."""
@@ -39,12 +43,6 @@ class RecordedPathScorer:
     def likelihood_scores(self, question: str, paths: Paths) -> Sequence[float]:
         """Score each path by the likelihood of the question after it."""
         return self._called(lambda: self.scorer.likelihood_scores(question, paths), paths)
-
-    async def _awaited(self, work: Awaitable[T], name: str, **data: Any) -> T:
-        step = self.recorder.open()
-        result, step.own = await timed(work)
-        step.close(Note, name=name, data=data)
-        return result
 
     def _called(self, work: Callable[[], Sequence[float]], paths: Paths) -> Sequence[float]:
         step = self.recorder.open()

@@ -98,8 +98,7 @@ class Run:
         ``gathering``, and ``LMError`` without a reply.
         """
         output, _ = await self._settle(self._engine.call(task_name(task), fields, options, final=final))
-        if final:
-            self.final = output
+        self.final = output if final else self.final
         return output
 
     async def ask_with_tools(
@@ -128,13 +127,17 @@ class Run:
             self.final = output
         return output  # type: ignore[no-any-return]
 
-    async def ask_once(self, task: TypedTask[T], *, options: Options | None = None, **fields: Any) -> T:
+    async def ask_once(
+        self, task: TypedTask[T], *, options: Options | None = None, final: bool = False, **fields: Any
+    ) -> T:
         """Make a call as ``ask`` does. If this question has made an equal one at temperature 0, return its output."""
-        call = self._engine.call(task_name(task), fields, options)
+        call = self._engine.call(task_name(task), fields, options, final=final)
         key = object() if call.settings["temperature"] else call.identity  # sampled calls are never equal
         lock, outputs = self._greedy.setdefault(key, (asyncio.Lock(), []))
         async with lock:
-            outputs[:] = outputs or (await self._settle(call))[:1]
+            if not outputs or (final and not outputs[0].parsed):  # what a final call says is kept, read or not
+                outputs[:] = (await self._settle(call))[:1]
+        self.final = outputs[0] if final else self.final
         return outputs[0]  # type: ignore[no-any-return]
 
     async def score(
@@ -163,10 +166,8 @@ class Run:
     # --- passages ------------------------------------------------------------------------------------------------
 
     async def search(self, query: str, k: int) -> list[Passage]:
-        """Return the retriever's ``k`` best passages for ``query``, distinct, best first; fewer if fewer match.
-
-        Steps of the retriever or reranker stand under this search in the trace.
-        """
+        """Return the retriever's ``k`` best passages for ``query``, distinct, best first, fewer if fewer match. Steps
+        of the retriever or reranker stand under this search in the trace."""
         step = await self._begin(call=False)
         with self.recorder.beneath(step):
             passages = list(dict.fromkeys(await self._retrieve(step, query, k)))[:k]
@@ -286,7 +287,7 @@ class Run:
     async def _settle(self, call: Call) -> tuple[Any, OpenStep]:
         """Make a call and its retries; return its output, and the step that it came from."""
         attempts = [attempt := await self._attempt(self._refusals.fit(call))]
-        while (retry := attempt.retry()) and self._has_calls_left(call.final):
+        while (retry := attempt.retry()) and self._meter.has_calls_left(reserve=not call.final):
             try:
                 attempt = await self._attempt(retry, retry_of=attempt.step)
             except LMError as error:
@@ -311,7 +312,9 @@ class Run:
                 call, request, reply = await self._complete(step, call)
             except (SchemaRefused, ToolsRefused) as error:
                 call, request, reply = await self._complete(step, self._refusals.refused(call, error))
-        output, complaint = call.read(reply, may_grow=bool(call.headroom.more) and self._has_calls_left(call.final))
+        output, complaint = call.read(
+            reply, may_grow=bool(call.headroom.more) and self._meter.has_calls_left(reserve=not call.final)
+        )
         call.headroom.memory.learn(reply)
         self._refusals.read(call, reply)
         record = call.record(request, reply, output, complaint)
@@ -342,9 +345,6 @@ class Run:
             result = await self._complete(step, replace(call, headroom=room.without(), sample=sample), shrunk=True)
             room.memory.refuses_headroom = True
         return result
-
-    def _has_calls_left(self, final: bool) -> bool:
-        return self._meter.has_calls_left(reserve=0 if final else 1)
 
     async def _begin(self, *, call: bool, final: bool = False) -> OpenStep:
         """Open a step, if the budget allows it. Tasks that start together all open theirs before any step ends."""

@@ -96,15 +96,15 @@ async def sampled(
 ) -> list[T]:
     """Make one call of a task per item of ``calls``, its fields, all at once; return the replies in order.
 
-    A call that the budget does not allow is left out. With ``final`` the last call is the one that the budget reserves,
-    so there is always a reply.
+    Equal calls that do not sample are one, whose reply counts for each. A call that the budget does not allow is left
+    out. With ``final`` the last call is the one that the budget reserves, so there is always a reply.
     """
     drawn: dict[int, T] = {}
 
     async def draw(number: int) -> None:
         last = final and number == len(calls) - 1
         with run.gathering():
-            drawn[number] = await run.ask(task, options=asked, final=last, **calls[number])
+            drawn[number] = await run.ask_once(task, options=asked, final=last, **calls[number])
 
     asked: Options = {**options, "logprobs": True}
     with run.gathering():  # an error comes out as itself, not as a group

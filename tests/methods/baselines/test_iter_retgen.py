@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from polyhop.answer import Answer
-from polyhop.lm.base import Request
+from polyhop.lm.base import Capabilities, Request
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Branch, Searched
 from polyhop.types import Passage
 from tests.kit.scene import evidence, names
-from tests.kit.scripted_run import play
+from tests.kit.scripted_run import play, sure
 
 FIRST, SECOND = "Q It is by Ann. Oslo", "Q Ann is from Rome. Rome"
 HITS = {"Q": "a b c d e f", FIRST: "g a h", SECOND: "g i"}
@@ -72,9 +72,19 @@ async def test_an_output_that_cannot_be_read_adds_nothing() -> None:
     assert answer.usage.defaulted_by_task == {"answer.read_cot": 1}
 
 
+async def test_a_round_that_finds_the_same_passages_has_the_same_output() -> None:
+    said = {"answer.read_cot": sure("Rome", -0.5), "answer.cot": sure("Oslo", -0.5)}
+    able = Capabilities(token_logprobs=True)
+    answer, model = await play("iter-retgen", said, hits=HITS | {"Q Rome": HITS["Q"]}, capabilities=able)
+    assert searched(answer) == [("Q", 5), ("Q Rome", 5), ("Q Rome", 5)]
+    assert (len(model.calls), answer.text, answer.statistics["rounds"]) == (1, "Rome", 3)
+    assert answer.confidence is not None
+    assert 0 < answer.confidence < 1  # of the reply that came first
+
+
 async def test_where_nothing_is_found_it_answers_closed_book_and_supports_nothing() -> None:
     answer, model = await play("iter-retgen", {"answer.cot": {"answer": "Rome"}}, hits={}, max_turns=2)
-    assert [call.task for call in model.calls] == ["answer.cot", "answer.cot"]
+    assert [call.task for call in model.calls] == ["answer.cot"]
     assert searched(answer) == [("Q", 5), ("Q Rome", 5)]
     assert (answer.text, answer.passages, answer.evidence, answer.supported) == ("Rome", (), (), False)
 

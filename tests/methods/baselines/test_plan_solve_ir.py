@@ -70,10 +70,10 @@ async def test_a_solution_that_cannot_be_read_is_no_answer() -> None:
     assert (answer.text, answer.supported, answer.evidence, names(answer.passages)) == ("", False, (), "a b c d e")
 
 
-async def test_without_hits_the_plan_alone_is_carried_out() -> None:
-    answer, model = await play("plan-solve-ir", script("Who?"), hits={})
-    assert model.calls[-1].messages[-1]["content"].endswith("Passages:\n(none)")
-    assert (answer.text, answer.supported) == ("Rome", False)
+async def test_without_hits_the_question_is_answered_closed_book() -> None:
+    answer, model = await play("plan-solve-ir", script("Who?") | {"answer.cot": {"answer": "Oslo"}}, hits={})
+    assert [call.task for call in model.calls] == ["plan_solve_ir.plan", "answer.cot"]
+    assert (answer.text, answer.supported, answer.statistics) == ("Oslo", False, {"plan": 1, "searches": 1})
 
 
 async def test_k_and_rank_limit() -> None:
@@ -95,6 +95,7 @@ async def test_the_budget_leaves_the_answer() -> None:
     answer, model = await play("plan-solve-ir", script("Who?"), hits=HITS, max_calls=1)
     assert [call.task for call in model.calls] == ["plan_solve_ir.solve"]
     assert model.calls[-1].fields["plan"] == ["Q"]
+    assert names(model.calls[-1].fields["passages"]) == "q"
     assert (answer.text, answer.trace.budget) == ("Rome", "max_calls")
 
 

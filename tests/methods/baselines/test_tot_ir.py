@@ -40,7 +40,8 @@ class Tree:
             draws = self.values.get(f"{path} {asked}".strip(), "impossible").split()
             self.drawn[asked] = self.drawn.get(asked, 0) + 1
             return {"answer": self.answers.get(asked), "value": draws[(self.drawn[asked] - 1) % len(draws)]}
-        self.transcript.append(f"answer {pairs}: {names(fields['passages'])}".replace("answer :", "answer:"))
+        read = f"{pairs}: {names(fields['passages'])}" if "passages" in fields else "closed-book"
+        self.transcript.append(f"answer {read}".replace("answer :", "answer:"))
         return {"rationale": None, "answer": "Rome"}
 
 
@@ -184,8 +185,8 @@ async def test_a_step_without_a_new_thought_ends_the_search() -> None:
 
 
 async def test_without_a_thought_the_model_answers_alone() -> None:
-    answer, model = await play("tot-ir", {"tot_ir.propose": "No.", "tot_ir.answer": {"answer": "Rome"}}, hits=HITS)
-    assert [call.task for call in model.calls] == ["tot_ir.propose"] * 2 + ["tot_ir.answer"]
+    answer, model = await play("tot-ir", {"tot_ir.propose": "No.", "answer.cot": {"answer": "Rome"}}, hits=HITS)
+    assert [call.task for call in model.calls] == ["tot_ir.propose"] * 2 + ["answer.cot"]
     assert (answer.text, answer.supported, answer.usage.defaulted_by_task) == ("Rome", False, {"tot_ir.propose": 1})
 
 
@@ -204,14 +205,21 @@ async def test_a_thought_that_finds_nothing_is_impossible_without_a_call() -> No
     tree = two_steps()
     answer, _ = await play("tot-ir", tree, hits={})
     assert not [line for line in tree.transcript if line.startswith("value")]
-    assert tree.transcript[-1] == "answer P=- S=-: "
+    assert tree.transcript[-1] == "answer closed-book"
     assert (answer.text, answer.supported, answer.evidence) == ("Rome", False, ())
+
+
+async def test_the_passages_of_other_thoughts_are_read_if_the_best_has_none() -> None:
+    tree = Tree({"": "P R"}, {"P": "impossible", "R": "impossible"}, {})
+    answer, _ = await play("tot-ir", tree, hits={"R": HITS["R"]}, steps=1)
+    assert tree.transcript[-1] == f"answer P=-: {HITS['R']}"
+    assert names(answer.passages) == HITS["R"]
 
 
 @pytest.mark.parametrize(
     ("maximum", "last"),
     [
-        (1, "answer: "),
+        (1, "answer closed-book"),
         (2, "answer: a b c"),  # found, but not valued
         (3, "answer: a b c"),
         (4, "answer P=Ann: a b"),

@@ -8,7 +8,8 @@ reasoning and answer. Every round reads only the passages of its own search, by 
 is fixed, and the answer is that of the last (§3). The paper reads 5 passages and runs up to 7 rounds, with most of the
 gain in the second; here there are 3, as in Tree of Reviews' comparison. Not followed: the paper's last step, in which
 the retriever is adapted to what the model wrote. Settled here: an output that cannot be read adds nothing to the next
-query. Needs nothing beyond completion.
+query; a round that finds the passages of an earlier one has its output, without a call. Needs nothing beyond
+completion.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" The question finds the expedition; the answer
 "It was led by Thor Heyerdahl. Oslo", a guess, finds his page in the second round, and that answers: Larvik.
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 @method(
     "iter-retgen",
     family="iterative",
-    calls=3,
+    calls=2,
     paper="Shao et al., 2023",
     layers=lambda settings: int(settings["max_turns"]),
     needs=("retriever",),
@@ -49,7 +50,7 @@ async def iterative_retrieval_generation(
     rank_limit: Positive = 15,  # ToR §4.2
 ) -> Answer:
     """Search the question with the last output, answer from the results, and repeat; the last answer counts (§3)."""
-    options: Options = {"shots": shots}
+    options: Options = {"shots": shots, "logprobs": True}  # of every round: its reply may be the last round's too
     found: list[list[Passage]] = []
     response: Response | None = None
 
@@ -57,7 +58,7 @@ async def iterative_retrieval_generation(
         """Answer from the passages of the newest search."""
         newest = found[-1] if found else []
         task, fields = reading(question, newest, run, style=style, options=options, context_tokens=context_tokens)
-        return await run.ask(task, options=options, final=last, **fields)
+        return await run.ask_once(task, options=options, final=last, **fields)
 
     with run.gathering():
         query = question

@@ -6,8 +6,9 @@ Language Models", 2023; with retrieval as in SearChain §4.1.2, whose Table 5 co
 Followed: understand the question and devise a plan, then carry it out step by step (§2.1). Settled here: plan and
 solution are two calls; between them all searches run at once. The steps are written as questions, which are the
 queries. The first 3 steps are searched, with 5 passages each, as many as methods of several turns read. The solution
-sees the plan and the passages in its order, as many as ``context_tokens`` allows. If the plan cannot be read, the
-question is the plan. Needs nothing beyond completion.
+sees the plan and the passages in its order, as many as ``context_tokens`` allows. If the plan cannot be read, or the
+budget does not allow it, the question is the plan. If nothing is found, the question is answered by ``cot``. Needs
+nothing beyond completion.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" The plan: who led the Kon-Tiki expedition? In
 which town was the explorer who led the Kon-Tiki expedition born? Both are searched; the solution names Thor Heyerdahl,
@@ -16,10 +17,12 @@ then Larvik.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from polyhop.answer import Answer
 from polyhop.common.text import distinct
+from polyhop.methods.baselines.one_shot import chain_of_thought
 from polyhop.methods.context import answer_from_passages, first_retrieved, fit_to_context
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks.decomposition import PLAN_SOLVE_IR_PLAN, PLAN_SOLVE_IR_SOLVE
@@ -51,12 +54,21 @@ async def plan_search_solve(
     """Plan everything, search every step of the plan, then carry it out in one reply (§2.1)."""
     options: Options = {"shots": shots}
     plan = [question]
-    hits: list[list[Passage]] = []
+    found: dict[str, list[Passage]] = {}
+
+    async def search(step: str) -> None:
+        found[step] = await run.search(step, k)
+
     with run.gathering():
         planned = await run.ask(PLAN_SOLVE_IR_PLAN, options=options, question=question)
         plan = distinct(planned.sub_questions) or plan
-        hits = await run.gather(*(run.search(step, k) for step in plan[:max_searches]))
+    with run.gathering():
+        await run.gather(*map(search, plan[:max_searches]))
 
+    hits = [found[step] for step in plan if step in found]
+    statistics = {"plan": len(plan), "searches": len(hits)}
+    if not any(hits):
+        return replace(await chain_of_thought(question, run, shots=shots), statistics=statistics)
     fields = fit_to_context(
         PLAN_SOLVE_IR_SOLVE,
         first_retrieved(hits, k * max_searches),
@@ -67,9 +79,4 @@ async def plan_search_solve(
         plan=plan,
     )
     response = await run.ask(PLAN_SOLVE_IR_SOLVE, options=options, final=True, **fields)
-    passages = first_retrieved(hits, rank_limit)
-    return answer_from_passages(
-        passages,
-        response.answer,
-        statistics={"plan": len(plan), "searches": len(hits)},
-    )
+    return answer_from_passages(first_retrieved(hits, rank_limit), response.answer, statistics=statistics)

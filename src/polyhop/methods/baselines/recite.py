@@ -4,7 +4,8 @@ Sun, Wang, Tay, Yang, Zhou: "Recitation-Augmented Language Models", 2022.
 
 Followed (§3): recitations are sampled, and each is answered from greedily; a recitation has several passages for a
 multi-hop question; the recitations vote. Not followed: recitations varied by hints of passages, which need a model
-fine-tuned for them. Settled here: the number of samples and the temperature are those of ``cot-sc``.
+fine-tuned for them. Settled here: the number of samples and the temperature are those of ``cot-sc``; equal recitations
+are answered from once, and vote as often as they came.
 Needs a model that samples; log-probabilities, if the model gives them, settle ties.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" One recitation says who led the expedition and
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from polyhop.engine.run import Run
 
 
-@method("recite", family="closed book", calls=10, paper="Sun et al., 2022", layers=lambda settings: 2)
+@method("recite", family="closed book", calls=6, paper="Sun et al., 2022", layers=lambda settings: 2)
 async def recite_and_answer(
     question: str,
     run: Run,

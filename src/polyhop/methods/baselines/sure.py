@@ -91,7 +91,7 @@ async def summarized_retrieval(
     async def preferred(first: int, second: int) -> float:
         """Ask which summary is better: 1 for the first, 0 for the second, 0.5 for neither."""
         shown = [summaries[first], summaries[second]]
-        reply = await run.ask(SURE_RANK, options=options, question=question, summaries=shown)
+        reply = await run.ask_once(SURE_RANK, options=options, question=question, summaries=shown)
         return {1: 1.0, 2: 0.0, None: 0.5}[reply.better]
 
     with run.gathering():

@@ -10,8 +10,8 @@ Settled here: a thought is a sub-question with the passages of its search and th
 them; a state is a path of thoughts. There are 3 steps, the turns of ToR §4.3; each state has one value, greedy (the
 paper: ``values=3``, sampled). A thought without passages is impossible, without a call. A sure state ends the search,
 and so does a step without a new thought. One more call answers from the thoughts and passages of the best state or, if
-the budget ended before any was valued, from all passages. The best state's passages are ranked first. Needs nothing
-beyond completion; more than one value needs a model that samples.
+it has no passages, from those of all thoughts; without any, the question is answered by ``cot``. The best state's
+passages are ranked first. Needs nothing beyond completion; more than one value needs a model that samples.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" Of the thoughts of step 1, "Who led the
 Kon-Tiki expedition?" finds Thor Heyerdahl: likely, the best. Of step 2, "In which town was Thor Heyerdahl born?" finds
@@ -21,13 +21,14 @@ Larvik: sure.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge
 
 from polyhop.answer import Answer
 from polyhop.common.text import distinct
+from polyhop.methods.baselines.one_shot import chain_of_thought
 from polyhop.methods.context import fit_to_context
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Task
@@ -125,19 +126,19 @@ async def tree_of_thoughts(
                     break
 
     best_state = kept[0]
-    response = await run.ask(
-        TOT_IR_ANSWER,
-        options=options,
-        final=True,
-        **fitted(TOT_IR_ANSWER, _passages(best_state or found), history=_history(best_state)),
-    )
+    statistics = {"steps": len(best_state), "searches": len(found), "states": valued}
+    read = _passages(best_state) or _passages(found)
+    if not read:
+        return replace(await chain_of_thought(question, run, shots=shots), statistics=statistics)
+    fields = fitted(TOT_IR_ANSWER, read, history=_history(best_state))
+    response = await run.ask(TOT_IR_ANSWER, options=options, final=True, **fields)
     answered = [thought for thought in best_state if thought.passages and thought.answer]
     evidence = tuple(Evidence(thought.passages, thought.answer) for thought in answered)
     return Answer(
         response.answer,
         passages=_passages([*best_state, *found])[:rank_limit],
         evidence=evidence,
-        statistics={"steps": len(best_state), "searches": len(found), "states": valued},
+        statistics=statistics,
     )
 
 
