@@ -1,10 +1,11 @@
 """Training: the network over all examples, in bf16 with fp32 masters; a stopped training continues.
 
-    python -m training.train EXAMPLES BASE OUT [--begin NETWORK] [--rounds 1.0] [--device cpu] [--threads 2]
+    python -m training.train EXAMPLES BASE OUT [--begin NETWORK] [--rate 2e-4] [--rounds 1.0] [--threads 2]
 
-EXAMPLES: what ``training.examples`` wrote. BASE: the folder of all-MiniLM-L6-v2. OUT: a folder for the checkpoint,
-``network.pt``. NETWORK: the checkpoint of an earlier training, whose weights it begins with. Sequences of like length
-go together, so that little of a batch is padding.
+EXAMPLES: what ``training.examples`` or ``training.everyday`` wrote. BASE: the folder of all-MiniLM-L6-v2, whose
+embeddings are kept; those of NETWORK if it holds only ``vocab.txt``. OUT: a folder for the checkpoint, ``network.pt``.
+NETWORK: the checkpoint of an earlier training, whose weights it begins with. Sequences of like length go together, so
+that little of a batch is padding.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from training.network import Network, Shape, trained
 from training.rows import BATCH, MAX_SPANS, Row, batches, row_of, tensors
 
 BASE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+WEIGHTS = "model.safetensors"
 RATE, HEADS, WARM_UP, DECAY = 2e-4, 3.0, 100, 0.01  # learning rate, its factor for the heads, steps, weight decay
 EMBED_WEIGHT, KIND_WEIGHT = 12.0, 0.5
 USUAL = 24.0  # rows of a batch
@@ -103,14 +105,14 @@ class Masters:
                 parameter.copy_(master)
 
 
-def rate_at(step: int, steps: int) -> float:
-    """Return the learning rate: linear warm-up, then linear decay."""
-    return RATE * min(1.0, (step + 1) / WARM_UP) * max(0.0, 1.0 - step / steps)
+def rate_at(step: int, steps: int, rate: float = RATE) -> float:
+    """Return the learning rate: linear warm-up to ``rate``, then linear decay."""
+    return rate * min(1.0, (step + 1) / WARM_UP) * max(0.0, 1.0 - step / steps)
 
 
 def base_weights(folder: Path) -> dict[str, Tensor]:
     """Load the base model's weights; ``SystemExit`` if they are not the pinned ones."""
-    file = folder / "model.safetensors"
+    file = folder / WEIGHTS
     if hashlib.sha256(file.read_bytes()).hexdigest() != BASE_SHA256:
         raise SystemExit(f"{file} is not the all-MiniLM-L6-v2 that the recipe is pinned to (sha256 {BASE_SHA256})")
     weights: dict[str, Tensor] = load_file(file)
@@ -128,20 +130,25 @@ def embeddings(network: Network, rows: Sequence[Row], padding: int) -> Tensor:
     return out
 
 
-def train(examples: Path, base: Path, out: Path, rounds: float, begin: Path | None = None, seed: int = 0) -> None:
+def train(
+    examples: Path, base: Path, out: Path, rounds: float, begin: Path | None = None, seed: int = 0, rate: float = RATE
+) -> None:
     """Train the base model, or what was made of it before, and save it in ``out``; see the module."""
     torch.manual_seed(seed)
     pieces, chance = WordPiece.read(base / "vocab.txt"), random.Random(seed)
     rows = [row for example in read(examples) if (row := row_of(example, pieces, chance))]
-    network = Network()
-    network.load_base(base_weights(base))
+    if begin is not None and not (base / WEIGHTS).exists():
+        network = load_network(begin)
+    else:
+        network = Network()
+        network.load_base(base_weights(base))
     print(f"{len(rows)} rows, {sum(len(row.ids) for row in rows) / 1e6:.1f} M pieces", flush=True)
-    fit(network, rows, pieces.padding, out, rounds, begin, seed)
+    fit(network, rows, pieces.padding, out, rounds, begin, seed, rate)
 
 
 def fit(
     network: Network, rows: Sequence[Row], padding: int, out: Path, rounds: float,
-    begin: Path | None = None, seed: int = 0,
+    begin: Path | None = None, seed: int = 0, rate: float = RATE,
 ) -> None:  # fmt: skip
     """Train a network on rows, in bf16, its embeddings held near what they are now; ``begin``: the checkpoint whose
     weights it begins with. Goes on from the checkpoint in ``out`` and leaves its last one there."""
@@ -161,7 +168,7 @@ def fit(
         together = [rows[at] for at in plan[step]]
         parts = losses(network, together, padding, targets)
         (sum(parts.values(), torch.zeros(())) / USUAL).backward()
-        masters.step(rate_at(step, len(plan)))
+        masters.step(rate_at(step, len(plan), rate))
         log.add(step, {name: loss.item() / len(together) for name, loss in parts.items()})
         if time.monotonic() - saved > SAVE_EVERY:
             _save(out, network, masters, step + 1, len(plan))
@@ -236,10 +243,11 @@ if __name__ == "__main__":
     parser.add_argument("base", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--rounds", type=float, default=1.0, help="how often all examples are learnt from")
+    parser.add_argument("--rate", type=float, default=RATE, help="the highest learning rate")
     parser.add_argument("--begin", type=Path, help="a checkpoint whose weights to begin with")
     parser.add_argument("--threads", type=int, default=2, help="of the CPU")
     parser.add_argument("--device", default="cpu", help="torch's name of what computes: cpu, cuda")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     torch.set_default_device(given.device)
-    train(given.examples, given.base, given.out, given.rounds, given.begin)
+    train(given.examples, given.base, given.out, given.rounds, given.begin, rate=given.rate)

@@ -27,7 +27,7 @@ from training.export import export  # noqa: E402
 from training.network import Network, Shape  # noqa: E402
 from training.restore import restore  # noqa: E402
 from training.rows import Row, batches, row_of, tensors  # noqa: E402
-from training.train import Masters, fit, load_network, losses  # noqa: E402
+from training.train import Masters, fit, load_network, losses, train  # noqa: E402
 
 from training import rows as laid  # noqa: E402
 from training import train as trains  # noqa: E402
@@ -229,12 +229,23 @@ def test_training_starts_from_given_weights_and_keeps_the_base_embeddings(
         return losses(*given)
 
     monkeypatch.setattr(trains, "losses", seeing)
-    monkeypatch.setattr(trains, "RATE", 0.0)
     first, rows = tmp_path / "first" / "network.pt", some_rows(1)
-    fit(tiny(), rows, PIECES.padding, tmp_path / "second", rounds=1.0, begin=first)
+    fit(tiny(), rows, PIECES.padding, tmp_path / "second", rounds=1.0, begin=first, rate=0.0)
     meant = [each.to(torch.bfloat16).float() for each in masters_of(tmp_path / "first")]
     assert all(torch.equal(one, other) for one, other in zip(masters_of(tmp_path / "second"), meant, strict=True))
     assert torch.equal(targets[0], trains.embeddings(tiny().to(torch.bfloat16), rows, PIECES.padding))
+
+
+def test_without_a_base_the_embeddings_of_the_beginning_are_kept(exported: Path, tmp_path: Path) -> None:
+    begin = tmp_path / "begin"
+    restore(exported / NETWORK, begin)
+    train(exported / "examples.jsonl", exported, tmp_path / "more", 1.0, begin / "network.pt", rate=0.0)
+    with torch.no_grad():
+        before, after = (
+            load_network(folder / "network.pt")(*tensors(some_rows(), PIECES.padding))
+            for folder in (begin, tmp_path / "more")
+        )
+    assert (before[-1] * after[-1]).sum(-1).min() > 0.999
 
 
 def test_another_trainings_checkpoint_is_refused(tmp_path: Path) -> None:
