@@ -36,6 +36,8 @@ BUOYS = passages(
     "Prices: Plan: Basic; Monthly fee: €12; Support: 2 days.\nPlan: Extra; Monthly fee: €9.50; Support: 36 hours.",
     "Terms: The pump's warranty is 18 months, that of the heater two years. The audit is due on 3 May 2024, "
     "the fire drill on 2024-04-28.",
+    "Bids: Keswell Bakers 8,400 a year, Tindall's Kitchen 8,900. Laps: Heron 6:41.8, Wren 7:02.3.",
+    "Boards: Lee and Reed sat for 3 and 5 years respectively; others for 4 and 6 respectively.",
     "Doors: The museum opens at 9:30 am, the library at 8 am. The gate closes at 17:00.",
     "Teams: Team: Heron; Engineers: 7; Lead: Ann Lee.\nTeam: Wren; Engineers: 12; Lead: Ida Kuhn.",
 )
@@ -59,6 +61,8 @@ BUOYS = passages(
         ("Which opens earlier, the museum or the library?", "library"),
         ("Which team has more engineers, Heron or Wren?", "Wren"),
         ("Between Heron and Wren, who has fewer engineers?", "Heron"),
+        ("Who sat for longer, Lee or Reed?", "Reed"),
+        ("Which bidder for the café offered less, Keswell Bakers or Tindall's Kitchen?", "Keswell Bakers"),
     ],
 )
 def test_values_decide_whatever_is_named_first(question: str, answer: str) -> None:
@@ -113,6 +117,9 @@ def test_nothing_is_known_of_two_things_without_passages() -> None:
         ("Lee or Reed: who has served longer?", ("Lee", "Reed"), "choice", "value"),
         ("Which lease ends first, that of the mill or that of the barn?", ("mill", "barn"), "choice", "value"),
         ("Whose contract runs longer, Lee's or Reed's?", ("Lee", "Reed"), "choice", "value"),
+        ("Is the ride end to end shorter on line 2 or on line 8?", ("line 2", "line 8"), "choice", "value"),
+        ("Do we have more bats or more moles at the moment?", ("bats", "moles"), "choice", "value"),
+        ("Who drove a lap faster in 2023, Ann Lee or Tom Reed?", ("Ann Lee", "Tom Reed"), "choice", "value"),
         ("Do the baker and the miller live in the same town?", ("baker", "miller"), "same", "value"),
         ("Is the mill older than the barn?", ("mill", "barn"), "truth", "birth date"),
     ],

@@ -55,7 +55,8 @@ _DESCRIBED = (
     r"(?:the )?(?:directors?|performers?|composers?|authors?|writers?|painters?|designers?) of (?:both )?(?:the )?"
     r"(?:films?|movies?|songs?|books?|novels?|albums?)?:? ?"
 )
-_POINTING = r"(?:(?:that|those|the ones?|the two|the other) )?(?:(?:of|in|at|on|for|with|from|to|among) )?"
+_PREPOSITIONS = "in|at|on|for|with|from|to|among"
+_POINTING = r"(?:(?:that|those|the ones?|the two|the other) )?(?:(?:of|" + _PREPOSITIONS + r") )?"
 _BETWEEN = re.compile(rf",? (?P<word>or|and|&) (?:is |was )?{_POINTING}(?:{_DESCRIBED})?", re.IGNORECASE)
 _AUXILIARY = r"(?:is|was|are|were|do|does|did|has|have|had|can|will|would|should|must|may)"
 _LEFT, _RIGHT = (rf"(?P<{side}>[^,:;–—?]{{2,60}}?)" for side in ("left", "right"))
@@ -66,7 +67,7 @@ _PLAIN = tuple(
     for pattern in (
         rf"\b(?P<more>more|fewer|less) {_LEFT} (?P<word>or) (?P=more) (?P<right>[\w-]{{2,40}})",
         rf"(?:[,:;–—]|\bbetween) {_LEFT},? (?P<word>or|and) {_RIGHT}\?$",
-        rf" (?:in|at|on|for|with|from|to|among) {_LEFT} (?P<word>or) (?:in|at|on|for|with|from|to|among) {_RIGHT}\?$",
+        rf"^.{{0,300}} (?:{_PREPOSITIONS}) {_LEFT} (?P<word>or) (?:{_PREPOSITIONS}) {_RIGHT}\?$",
         rf"\b(?:of|between) {_LEFT} (?P<word>and|or) {_RIGHT}[,:]? {_ASKING}",
         rf"^{_LEFT} (?P<word>or) {_RIGHT} ?[,:–—-] ?{_ASKING}",
     )
@@ -77,6 +78,7 @@ _AFTER_AUXILIARY = re.compile(
 _TRUTH = re.compile(
     rf"^{_AUXILIARY} (?P<rest>[^,:?]{{4,150}}) (?P<word>than|before|after) (?P<right>[^,:?]{{2,60}})\?*$", re.IGNORECASE
 )
+_POSSESSIVE = re.compile(r"(?<=\w)['’]s?$")
 _SUFFIX = re.compile(r"(?:Jr|Sr|Inc|Ltd|Co)\.?|[IVX]+")
 _HEAD = re.compile(rf"^(?:more |fewer )?{_POINTING}(?:(?:the|a|an|our|its) )?")
 
@@ -115,7 +117,7 @@ def find_comparison(text: str, yes_or_no: bool) -> Comparison | None:
         how, what = "common", "class"
     else:
         return None
-    left, right = (re.sub("['’]s?$", "", option) for option in (left, right))
+    left, right = (_POSSESSIVE.sub("", option) for option in (left, right))
     return Comparison((left, right), how, what, wins, measure_words(rest, left, right))
 
 

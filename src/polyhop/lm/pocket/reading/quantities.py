@@ -17,7 +17,7 @@ _CLOCK = re.compile(
     re.IGNORECASE,
 )
 _GAP = re.compile(r"(?:,? and|,)? ?")  # between the parts of one quantity: "2 h 10 min", "1 year and 3 months"
-_WORD_BEFORE = re.compile(r"(\w+) $")
+_WORD_BEFORE = re.compile(r"(\w{1,30}) $")
 _RACE = re.compile(r"(?<![\w.,:-])(?:(\d{1,2}):)?(\d{1,2}):(\d{2}(?:\.\d{1,3})?)(?![\w:])")
 _BARE_YEAR = re.compile(r"\d{4}")
 
