@@ -12,8 +12,11 @@ import orjson
 import pytest
 
 from polyhop.data.corpora import Corpus, open_corpus
-from polyhop.errors import DataError
+from polyhop.errors import DataError, UnknownName
 from polyhop.types import Passage
+from tests.kit.terminal import Cli, cli
+
+__all__ = ["cli"]
 
 ADA = {"id": "1", "title": "Ada Lovelace", "text": "She wrote the first program."}
 ALAN = {"id": "2", "title": "Alan Turing", "text": "He broke the code."}
@@ -251,3 +254,30 @@ def test_neither_a_file_nor_an_iterable_is_held_in_memory(tmp_path: Path) -> Non
         finally:
             tracemalloc.stop()
         assert peak < 2 * 2**20
+
+
+FORMS = {
+    "c.jsonl": '{"Key": 7, "Name": "Emma", "Body": "Emma is a novel.", "text": "not this"}\n',
+    "c.json": '[{"Key": 7, "Name": "Emma", "Body": "Emma is a novel."}]',
+    "c.csv": "Key,Name,Body\n7,Emma,Emma is a novel.\n",
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_columns_of_any_file_of_rows_are_mapped(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text(FORMS[name])
+    fields = {"id": "Key", "title": "Name", "text": "Body"}
+    corpus = open_corpus(path, fields=fields)
+    assert list(corpus) == [Passage("7", "Emma", "Emma is a novel.")]
+    assert corpus.fingerprint != open_corpus(path, fields={**fields, "id": "Name"}).fingerprint
+    with pytest.raises(UnknownName, match="field of a passage 'txt'"):
+        open_corpus(path, fields={"txt": "Body"})
+
+
+def test_an_index_is_built_of_mapped_columns(tmp_path: Path, cli: Cli) -> None:
+    path, out = tmp_path / "c.jsonl", tmp_path / "index"
+    path.write_text(FORMS["c.jsonl"])
+    done = cli("index", "build", path, "--out", out, "--fields", "text=Body,title=Name,id=Key")
+    assert done.code == 0, done.err
+    assert [passage.title for passage in open_corpus(out)] == ["Emma"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from polyhop.methods.context import fit_items, fit_passages
+from polyhop.methods.context import cut_oldest, fit_items, fit_passages, fit_to_context
+from polyhop.prompts.tasks.answers import ANSWER_READ
 from polyhop.types import Passage
 
 NEWEST, OLDER, OLDEST = (Passage(name, name.upper(), f"{name} " * 10) for name in ("newest", "older", "oldest"))
@@ -28,6 +30,9 @@ class Notebook:
 
     def truncate(self, text: str, tokens: int) -> str:
         return " ".join(text.split()[:tokens])
+
+    def prompt_tokens(self, task: Any, *, options: Any, passages: Sequence[Passage]) -> int:
+        return sum(1 + len(passage.text.split()) for passage in passages)
 
 
 def within(words: int) -> Callable[[Sequence[Passage]], bool]:
@@ -67,3 +72,15 @@ def test_no_passages_are_no_note() -> None:
 @pytest.mark.parametrize(("room", "kept"), [(0, ""), (2, "ab"), (3, "abc"), (9, "abc")])
 def test_the_first_items_are_kept_as_many_as_fit(room: int, kept: str) -> None:
     assert "".join(fit_items("abc", lambda items: len(items) <= room)) == kept
+
+
+def test_a_baseline_notes_the_passages_that_its_prompt_cannot_hold() -> None:
+    run: Any = Notebook()
+    fields = fit_to_context(ANSWER_READ, PASSAGES, run, options={}, context_tokens=15)
+    assert [len(passage.text.split()) for passage in fields["passages"]] == [10, 3]
+    assert run.notes == [("left out", {"shortened": ["OLDER"], "passages": ["OLDEST"]})]
+    steps = [{"passages": [OLDEST]}, {"passages": [NEWEST]}]
+    assert cut_oldest(steps, lambda cut: within(12)([p for step in cut for p in step["passages"]]), run) == [
+        {"passages": [replace(OLDEST, text="")]}, {"passages": [NEWEST]},
+    ]  # fmt: skip
+    assert run.notes[1:] == [("left out", {"shortened": ["OLDEST"]})]

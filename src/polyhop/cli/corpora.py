@@ -102,6 +102,7 @@ def index_build(
     address: opt.Address = None,
     workers: opt.Workers = None,
     skip_bad: opt.SkipBad = False,
+    fields: opt.CorpusFields = None,
     as_json: opt.Json = False,
 ) -> None:
     """Build an index folder of a corpus."""
@@ -112,7 +113,7 @@ def index_build(
     from polyhop.retrieval.index import build_index
     from polyhop.retrieval.sharding import cluster_map, encode_by_name
 
-    opened = opt.corpus_of(corpus, language, skip_bad)
+    opened = opt.corpus_of(corpus, language, skip_bad, fields)
     executor = opt.engine_of(engine, address, workers)
     mode, stop_words = _link_mode(links), not keep_stop_words
     if dense_index != AUTO and not dense:
@@ -191,13 +192,14 @@ def index_add(
     corpus: Annotated[Path, typer.Argument(help=opt.CORPUS_HELP)],
     replace: Annotated[bool, opt.option("--replace", help="Replace passages with the same ids.")] = False,
     skip_bad: opt.SkipBad = False,
+    fields: opt.CorpusFields = None,
     as_json: opt.Json = False,
 ) -> None:
     """Add passages to an index without rebuilding it."""
     from polyhop.cli.progress import ProgressBar
     from polyhop.retrieval.updating import add_passages
 
-    opened = opt.corpus_of(corpus, None, skip_bad)
+    opened = opt.corpus_of(corpus, None, skip_bad, fields)
     with ProgressBar("passages") as progress:
         done = add_passages(index, opened, replace=replace, progress=progress.update)
     _say_updated(done, as_json)

@@ -69,6 +69,12 @@ Fields = Annotated[
         help="Columns of a dataset of your own form, such as question=Prompt,answers=Answer,id=Key.",
     ),
 ]
+CorpusFields = Annotated[
+    str | None,
+    option(
+        "--fields", metavar="FIELD=COLUMN,…", help="Columns of a corpus of your own form, such as text=Body,title=Name."
+    ),
+]
 SkipBad = Annotated[
     bool,
     option("--skip-bad", help="Skip malformed lines, and count them, instead of stopping at the first."),
@@ -189,11 +195,11 @@ def _value(text: str) -> Any:
         return text
 
 
-def corpus_of(path: Path, language: str | None, skip_bad: bool) -> Corpus:
+def corpus_of(path: Path, language: str | None, skip_bad: bool, fields: str | None = None) -> Corpus:
     """Open the corpus given to a verb."""
     from polyhop.data.corpora import open_corpus
 
-    return open_corpus(path, language=language, skip_bad=skip_bad)
+    return open_corpus(path, language=language, skip_bad=skip_bad, fields=fields_of(fields))
 
 
 def engine_of(engine: str | None, address: str | None, workers: int | None) -> Ray | None:

@@ -8,9 +8,10 @@ with an ``OSError`` that gives the reason.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
@@ -211,3 +212,21 @@ def _open(path: str, flags: int) -> int:
 
 def _refuse(why: str, path: Path) -> NoReturn:
     raise OSError(errno.EPERM, why, str(path))
+
+
+_SAMPLES, _SAMPLE_BYTES = 64, 16 * 1024
+
+
+def digest_of(paths: Iterable[Path], root: Path, version: bytes) -> str:
+    """Return a digest of the files: each path under ``root``, size, time of change, and evenly spread samples."""
+    digest = hashlib.sha256(version)
+    for path in paths:
+        status = path.stat()
+        name = os.fsencode(path.relative_to(root))
+        digest.update(b"%s\0%d %d\0" % (name, status.st_size, status.st_mtime_ns))
+        with path.open("rb") as stream:
+            step = max(_SAMPLE_BYTES, status.st_size // _SAMPLES)
+            for start in range(0, status.st_size, step):
+                stream.seek(start)
+                digest.update(stream.read(_SAMPLE_BYTES))
+    return digest.hexdigest()[:32]

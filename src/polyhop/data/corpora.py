@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import orjson
 
-from polyhop.common.files import path_text
+from polyhop.common.files import digest_of, path_text
 from polyhop.common.text import printable
 from polyhop.data import path_or_demo
 from polyhop.data.converting.converter import SUFFIXES, TABLES
@@ -20,8 +21,8 @@ from polyhop.data.documents import READING_VERSION, document_files, read_documen
 from polyhop.data.index_folder import is_broken_index, is_index, manifest_of, read_index
 from polyhop.data.lines import json_type, part_of, peek
 from polyhop.data.passages import (
-    LONG_TEXTS,
-    TEXT_FIELDS,
+    MAPPED,
+    TEXT_COLUMNS,
     Items,
     Location,
     passage_id,
@@ -29,10 +30,11 @@ from polyhop.data.passages import (
     passages_in_database,
     passages_in_files,
     passages_in_source,
+    table_delimiter,
 )
-from polyhop.data.sources import Source, is_hub_name, open_hub, parse_hub_name, read_array, read_csv
+from polyhop.data.sources import Source, is_hub_name, open_hub, open_source, parse_hub_name, read_array, read_csv
 from polyhop.data.wikipedia import SQLITE_MAGIC, dump_files, is_tar, open_database, read_dump_archive
-from polyhop.errors import DataError
+from polyhop.errors import DataError, UnknownName
 from polyhop.types import Passage
 
 FORMATS = (
@@ -43,15 +45,12 @@ FORMATS = (
     "source code; .pdf and .docx by the extra docs); an index folder; hf:DATASET[:CONFIG]; a list of Passage"
 )
 
-_COLUMNS = frozenset({*TEXT_FIELDS, *LONG_TEXTS})
-
 Unread: TypeAlias = Counter[tuple[str, str]]
 """The number of files of a folder that are not read, by kind and reason."""
 
 _Reader: TypeAlias = Callable[[], Items]
 
 _MAX_NAMED = 8  # kinds of files, and bad documents, that a summary names
-_SAMPLES, _SAMPLE_BYTES = 64, 16 * 1024
 
 
 class Corpus:
@@ -224,20 +223,28 @@ def _count_text(number: int, kind: str) -> str:
 
 
 def open_corpus(
-    source: str | Path | Iterable[Passage] | Corpus, *, skip_bad: bool = False, language: str | None = None
+    source: str | Path | Iterable[Passage] | Corpus,
+    *,
+    skip_bad: bool = False,
+    language: str | None = None,
+    fields: Mapping[str, str] | None = None,
 ) -> Corpus:
     """Open a corpus of any format (see ``FORMATS``), or the one that ships with the package, ``demo``. Cheap: only the
     first line is read.
 
     A one-shot iterator is held as a list, since a corpus is read more than once; anything re-iterable is not.
-    ``language``, such as ``german``, selects the stemmer and stop words of an index.
+    ``language``, such as ``german``, selects the stemmer and stop words of an index. ``fields`` maps our own fields to
+    those of a file of rows, or of the Hub, as in ``{"text": "Body", "title": "Headline"}``.
 
     Raises:
         DataError: it is missing or of an unknown format (the message names the content and the accepted formats).
+        UnknownName: a field is none of ours.
     """
     if isinstance(source, Corpus):
         return source
-    corpus = _opened(source, skip_bad)
+    if strange := next((name for name in fields or () if name not in MAPPED), None):
+        raise UnknownName("field of a passage", strange, MAPPED)
+    corpus = _of_columns(Path(str(source)), fields, skip_bad) if fields else _opened(source, skip_bad)
     corpus.language = language
     return corpus
 
@@ -257,14 +264,7 @@ def _opened(source: str | Path | Iterable[Passage], skip_bad: bool) -> Corpus:
 
 def _is_table_of_passages(path: Path) -> bool:
     """Return True if a table has a column of texts, so that its rows are passages and not those of a document."""
-    return path.suffix.lower() in TABLES and _delimiter(peek(path)) is not None
-
-
-def _delimiter(start: bytes) -> str | None:
-    """Return the delimiter of a table that begins with the header of a corpus; None for anything else."""
-    header = start.partition(b"\n")[0].decode("utf-8-sig", errors="replace").lower()
-    delimiter = "\t" if "\t" in header else ","
-    return delimiter if _COLUMNS & {name.strip(' "\r') for name in header.split(delimiter)} else None
+    return path.suffix.lower() in TABLES and table_delimiter(peek(path)) is not None
 
 
 def _from_lines(path: Path, skip_bad: bool) -> Corpus:
@@ -282,19 +282,27 @@ def _from_lines(path: Path, skip_bad: bool) -> Corpus:
         return _of_files(
             path, lambda: passages_in_source(Source(path, "JSON array", lambda: read_array(path))), skip_bad
         )
-    if delimiter := _delimiter(start):
-        table = Source(path, "CSV", lambda: read_csv(path, delimiter, _COLUMNS))
+    if delimiter := table_delimiter(start):
+        table = Source(path, "CSV", lambda: read_csv(path, delimiter, TEXT_COLUMNS))
         return _of_files(path, lambda: passages_in_source(table), skip_bad)
     raise DataError(f"unknown corpus format: begins with {start[:40]!r}. Accepted: {FORMATS}.", path)
 
 
-def _from_hub(name: str, skip_bad: bool) -> Corpus:
+def _of_columns(path: Path, fields: Mapping[str, str], skip_bad: bool) -> Corpus:
+    """Return the corpus of a file of rows, or of the Hub, whose columns are mapped."""
+    if is_hub_name(path):
+        return _from_hub(str(path), skip_bad, fields)
+    source = open_source(path, fields.values()).renamed(fields)
+    return _of_files(path, lambda: passages_in_source(source), skip_bad, fields=fields)
+
+
+def _from_hub(name: str, skip_bad: bool, fields: Mapping[str, str] = MappingProxyType({})) -> Corpus:
     """Return a corpus of the Hub. Its fingerprint is that of its name: a later version there is not noticed."""
-    source = open_hub(name, corpus=True)
+    source = open_hub(name, corpus=True).renamed(fields)
     short = parse_hub_name(name, corpus=True)[0].rpartition("/")[2]
 
     def fingerprint() -> str:
-        return hashlib.sha256(name.encode()).hexdigest()[:32]
+        return hashlib.sha256(name.encode() + _mark(fields)).hexdigest()[:32]
 
     return Corpus(short, lambda: passages_in_source(source), fingerprint, path=None, skip_bad=skip_bad)
 
@@ -305,14 +313,19 @@ def _of_files(
     skip_bad: bool,
     files: Callable[[], Iterable[Path]] | None = None,
     unread: Callable[[], Unread] | None = None,
+    fields: Mapping[str, str] = MappingProxyType({}),
 ) -> Corpus:
     """Return the corpus of a file, or of the ``files`` of a folder."""
 
     def fingerprint() -> str:
-        version = READING_VERSION if unread else b""
-        return _digest(files() if files else [path], path if path.is_dir() else path.parent, version)
+        version = READING_VERSION if unread else _mark(fields)
+        return digest_of(files() if files else [path], path if path.is_dir() else path.parent, version)
 
     return Corpus(_name(path), read, fingerprint, path=path, skip_bad=skip_bad, unread=unread)
+
+
+def _mark(fields: Mapping[str, str]) -> bytes:
+    return repr(sorted(fields.items())).encode() if fields else b""
 
 
 def _from_folder(folder: Path, skip_bad: bool) -> Corpus:
@@ -383,18 +396,3 @@ def _name(path: Path) -> str:
     path = Path(path_text(path.resolve()))
     stem = path.name.split(".")[0] or path.name
     return path.parent.name if stem == "corpus" and path.parent.name else stem
-
-
-def _digest(paths: Iterable[Path], root: Path, version: bytes) -> str:
-    """Return a digest of the files: each path under ``root``, size, time of change, and evenly spread samples."""
-    digest = hashlib.sha256(version)
-    for path in paths:
-        status = path.stat()
-        name = os.fsencode(path.relative_to(root))
-        digest.update(b"%s\0%d %d\0" % (name, status.st_size, status.st_mtime_ns))
-        with path.open("rb") as stream:
-            step = max(_SAMPLE_BYTES, status.st_size // _SAMPLES)
-            for start in range(0, status.st_size, step):
-                stream.seek(start)
-                digest.update(stream.read(_SAMPLE_BYTES))
-    return digest.hexdigest()[:32]

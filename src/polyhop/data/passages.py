@@ -20,6 +20,10 @@ LONG_TEXTS = {"body": "title", "context": "corpus_name"}
 """Fields with the whole text of an article (MultiHop-RAG) or a book (GraphRAG-Bench), and the fields of their titles.
 Such a text is cut into passages."""
 
+TEXT_COLUMNS = frozenset({*TEXT_FIELDS, *LONG_TEXTS})
+MAPPED = frozenset({"id", "title", "text", "links", "metadata"})
+"""The fields to which the columns of a file of rows can be mapped."""
+
 Location: TypeAlias = tuple[Path | None, int | None]
 """The file of a passage and its line or row, from 1, as far as they exist."""
 
@@ -58,6 +62,13 @@ def read_passage(row: dict[str, Any]) -> Passage:
     name = first_of(row, ID_FIELDS)
     id = id_of(row, name) if name else passage_id(title, text)
     return Passage(id, title, text, links=strings_of(row, "links"), metadata=mapping_of(row, "metadata"))
+
+
+def table_delimiter(start: bytes) -> str | None:
+    """Return the delimiter of a table that begins with the header of a corpus; None for anything else."""
+    header = start.partition(b"\n")[0].decode("utf-8-sig", errors="replace").lower()
+    delimiter = "\t" if "\t" in header else ","
+    return delimiter if TEXT_COLUMNS & {name.strip(' "\r') for name in header.split(delimiter)} else None
 
 
 def _unquoted(title: str) -> str:

@@ -60,7 +60,7 @@ def cut_to_fit(passages: Sequence[Passage], fits: Callable[[list[Passage]], bool
 def cut_oldest(
     steps: Sequence[Mapping[str, Any]], fits: Callable[[list[Mapping[str, Any]]], bool], run: Run
 ) -> list[Mapping[str, Any]]:
-    """Cut the ``passages`` of the steps until they fit, the oldest step's first."""
+    """Cut the ``passages`` of the steps until they fit, the oldest step's first. What was lost is noted."""
 
     def with_passages(newest_first: Sequence[Passage]) -> list[Mapping[str, Any]]:
         remaining = iter(newest_first)
@@ -70,7 +70,9 @@ def cut_oldest(
         return filled[::-1]
 
     passages = [passage for step in reversed(steps) for passage in step["passages"]]
-    return with_passages(cut_to_fit(passages, lambda cut: fits(with_passages(cut)), run))
+    kept = cut_to_fit(passages, lambda cut: fits(with_passages(cut)), run)
+    _note_cut(passages, kept, run)
+    return with_passages(kept)
 
 
 def fit_passages(passages: Sequence[Passage], fits: Callable[[list[Passage]], bool], run: Run) -> list[Passage]:
@@ -84,12 +86,16 @@ def fit_passages(passages: Sequence[Passage], fits: Callable[[list[Passage]], bo
     kept = next(filter(fits, shorter), None)
     if kept is None:
         kept = cut_to_fit(passages[:1], fits, run)
+    _note_cut(passages, kept, run)
+    return kept
+
+
+def _note_cut(passages: Sequence[Passage], kept: Sequence[Passage], run: Run) -> None:
     note_left_out(
         run,
         shortened=[now.title for was, now in zip(passages, kept, strict=False) if now.text != was.text],
         passages=[passage.title for passage in passages[len(kept) :]],
     )
-    return kept
 
 
 def fit_items(items: Sequence[T], fits: Callable[[list[T]], bool]) -> list[T]:
@@ -107,12 +113,15 @@ def note_left_out(run: Run, **names: Sequence[str]) -> None:
 def fit_to_context(
     task: Task[Any], passages: Sequence[Passage], run: Run, *, options: Options, context_tokens: int, **fields: Any
 ) -> dict[str, Any]:
-    """Return the fields of a call with as many of ``passages`` as a prompt of ``context_tokens`` tokens can hold."""
+    """Return the fields of a call with as many of ``passages`` as a prompt of ``context_tokens`` tokens can hold. What
+    was lost is noted in the trace."""
 
     def fits(passages: list[Passage]) -> bool:
         return run.prompt_tokens(task, options=options, passages=passages, **fields) <= context_tokens
 
-    return {**fields, "passages": cut_to_fit(passages, fits, run)}
+    kept = cut_to_fit(passages, fits, run)
+    _note_cut(passages, kept, run)
+    return {**fields, "passages": kept}
 
 
 async def ask_about(

@@ -110,7 +110,7 @@ def test_full_context_reads_a_question_s_own_contexts_and_notes_what_it_cuts() -
     with Pipeline([A, B, C], "full-context", model, shots=0, context_tokens=600) as pipeline:
         answer = pipeline.ask(asked)
     assert seen(model) == [("answer.read", "a b")]
-    assert notes(answer) == [("left out", {"passages": ["C"]})]
+    assert notes(answer) == [("left out", {"shortened": ["B"], "passages": ["C"]})]
 
 
 @pytest.mark.parametrize("method", [name for name, known in methods().items() if known.family != "control"])

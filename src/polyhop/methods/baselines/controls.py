@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from polyhop.answer import Answer
 from polyhop.common.text import counted
 from polyhop.errors import CorpusTooLarge
-from polyhop.methods.context import Style, answer_from_passages, note_left_out, reading
+from polyhop.methods.context import Style, answer_from_passages, reading
 from polyhop.methods.registry import method
 from polyhop.types import NonNegative, Passage, Positive
 
@@ -91,6 +91,5 @@ async def _read(
     options: Options = {"shots": shots}
     task, fields = reading(question, passages, run, style=style, options=options, context_tokens=context_tokens)
     read = tuple(fields.get("passages", ()))
-    note_left_out(run, passages=[passage.title for passage in passages[len(read) :]])
     response = await run.ask(task, options=options, final=True, **fields)
     return answer_from_passages(read, response.answer, statistics=statistics)
