@@ -3,9 +3,9 @@
     python -m training.export NETWORK EXAMPLES BASE OUT
 
 The linear maps of the layers work on 8-bit integers on both sides. What comes in has a fixed scale, measured on
-training rows, so that a row's result depends on nothing else in its batch; every channel has its own share of that
-scale, so that the few loud ones do not drown the rest (SmoothQuant: Xiao et al., 2023, §4). The piece table has a scale
-a row; heads, norms and places stay fp32.
+training rows; every channel has its own share of that scale, so that the few loud ones do not drown the rest
+(SmoothQuant: Xiao et al., 2023, §4). The piece table has a scale per row; heads, norms and places stay fp32. Rows of a
+batch have one length: there is no mask, and attention without one is faster.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class Graph:
         """``x`` cut along its last axis."""
         self.nodes.append(helper.make_node("Split", x, outs, axis=-1, **attributes))
 
-    def linear(self, x: str, weight: np.ndarray, out: str) -> str:
-        """``x`` times the transpose of ``weight`` (out, in), in integers; no bias."""
+    def linear(self, x: str, weight: np.ndarray, bias: str, out: str) -> str:
+        """``x`` times the transpose of ``weight`` (out, in), in integers, plus a bias."""
         scale = self.scales[out]
         weight = weight * scale.channels
         grain = np.maximum(np.abs(weight).max(1), 1e-8) / 127.0
@@ -86,11 +86,7 @@ class Graph:
         even = self.node("Mul", [x, shares], f"{out}.even")
         rounded = self.node("QuantizeLinear", [even, step, zero], f"{out}.rounded")
         told, steps = self.constant(f"{out}.weight", numbers), self.constant(f"{out}.steps", grain.astype(np.float32))
-        return self.node("MatMulIntegerToFloat", [rounded, told, step, steps, zero], out, _MICROSOFT)
-
-    def bias(self, x: str, name: str, out: str) -> str:
-        """``x`` plus a bias."""
-        return self.node("Add", [x, self.own(name)], out)
+        return self.node("MatMulIntegerToFloat", [rounded, told, step, steps, zero, "", bias], out, _MICROSOFT)
 
     def embedded(self) -> str:
         """Add the embeddings of pieces, positions and segments, normalised."""
@@ -112,33 +108,33 @@ class Graph:
         inputs = [x, self.own(f"{name}.weight"), self.own(f"{name}.bias")]
         return self.node("LayerNormalization", inputs, out, axis=-1, epsilon=1e-12)
 
-    def residual(self, x: str, old: str, norm: str, bias: str, out: str) -> str:
-        """``x`` with its bias, added to what was before, normed."""
-        names = [self.own(name) for name in (f"{norm}.weight", f"{norm}.bias", bias)]
-        return self.node("SkipLayerNormalization", [x, old, *names], out, _MICROSOFT, epsilon=1e-12)
+    def residual(self, x: str, old: str, norm: str, out: str) -> str:
+        """``x`` added to what was before, normed: in two operations, which take half the time of the fused one."""
+        return self.norm(self.node("Add", [x, old], f"{out}.sum"), norm, out)
 
-    def layer(self, x: str, number: int, mask: str) -> str:
+    def layer(self, x: str, number: int) -> str:
         """Add one layer of the encoder."""
         own = f"layers.{number}"
         weight = np.concatenate([self.weights[f"{own}.{part}.weight"] for part in ("query", "key", "value")])
         bias = np.concatenate([self.weights[f"{own}.{part}.bias"] for part in ("query", "key", "value")])
-        both = self.linear(x, weight, f"{own}.attend")
-        self.split([both], [f"{own}.q", f"{own}.k", f"{own}.v"], num_outputs=3)
-        seen = self.node(
-            "MultiHeadAttention", [f"{own}.q", f"{own}.k", f"{own}.v", self.constant(f"{own}.attend.bias", bias), mask],
-            f"{own}.seen", _MICROSOFT, num_heads=self.shape.heads, mask_filter_value=-10000.0,
-        )  # fmt: skip
-        told = self.linear(seen, self.weights[f"{own}.out.weight"], f"{own}.told")
-        x = self.residual(told, x, f"{own}.norm", f"{own}.out.bias", f"{own}.between")
-        up = self.linear(x, self.weights[f"{own}.up.weight"], f"{own}.raised")
-        wide = self.node("BiasGelu", [up, self.own(f"{own}.up.bias")], f"{own}.wide", _MICROSOFT)
-        down = self.linear(wide, self.weights[f"{own}.down.weight"], f"{own}.lowered")
-        return self.residual(down, x, f"{own}.last_norm", f"{own}.down.bias", f"{own}.done")
+        both = self.linear(x, weight, self.constant(f"{own}.attend.bias", bias), f"{own}.attend")
+        parts = [f"{own}.{part}" for part in "qkv"]
+        self.split([both], parts, num_outputs=3)
+        seen = self.node("MultiHeadAttention", parts, f"{own}.seen", _MICROSOFT, num_heads=self.shape.heads)
+
+        def linear(x: str, name: str, out: str) -> str:
+            return self.linear(x, self.weights[f"{own}.{name}.weight"], self.own(f"{own}.{name}.bias"), f"{own}.{out}")
+
+        x = self.residual(linear(seen, "out", "told"), x, f"{own}.norm", f"{own}.between")
+        wide = self.node("Gelu", [linear(x, "up", "raised")], f"{own}.wide", _MICROSOFT)
+        return self.residual(linear(wide, "down", "lowered"), x, f"{own}.last_norm", f"{own}.done")
 
     def head(self, x: str, name: str) -> str:
         """Add a linear map in fp32, with its bias."""
         weight = self.constant(f"{name}.map", self.weights[f"{name}.weight"].T)
-        return self.bias(self.node("MatMul", [x, weight], f"{name}.raw"), f"{name}.bias", f"{name}.both")
+        return self.node(
+            "Add", [self.node("MatMul", [x, weight], f"{name}.raw"), self.own(f"{name}.bias")], f"{name}.both"
+        )
 
     def heads(self, x: str) -> None:
         """Add the heads: spans, kinds and judgements, and the embedding."""
@@ -152,28 +148,24 @@ class Graph:
         self.split([told, sizes], ["kind", "relevance.one", "sufficiency.one"])
         self.node("Squeeze", ["relevance.one", *one], "relevance")
         self.node("Squeeze", ["sufficiency.one", *one], "sufficiency")
-        # The mean as a product: a plain sum over the pieces is rounded otherwise where the batch is longer.
-        weights = self.node(
-            "Unsqueeze", [self.node("Cast", ["mask"], "mask.float", to=TensorProto.FLOAT), *one], "mask.row"
-        )
-        total = self.node("Squeeze", [self.node("MatMul", [weights, x], "mean.row"), *one], "mean.sum")
-        self.node("LpNormalization", [total], "embedding", axis=-1, p=2)
+        mean = self.node("ReduceMean", [x, *one], "mean", keepdims=0)
+        self.node("LpNormalization", [mean], "embedding", axis=-1, p=2)
 
     def _ints(self, name: str, *values: int) -> list[str]:
         return [self.constant(f"int.{name}", np.array(values, np.int64))]
 
     def model(self) -> onnx.ModelProto:
         """Build the whole model."""
-        x, mask = self.embedded(), self.node("Cast", ["mask"], "mask.int", to=TensorProto.INT32)
+        x = self.embedded()
         for number in range(self.shape.layers):
-            x = self.layer(x, number, mask)
+            x = self.layer(x, number)
         self.heads(x)
         each, row = ["batch"], ["batch", "length"]
         shapes: dict[str, list[Any]] = {
             "starts": row, "ends": row, "kind": [*each, len(KINDS)], "relevance": each, "sufficiency": each,
             "embedding": [*each, self.shape.width],
         }  # fmt: skip
-        inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, row) for name in ("ids", "segments", "mask")]
+        inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, row) for name in ("ids", "segments")]
         outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
         graph = helper.make_graph(self.nodes, "pocket", inputs, outputs, self.constants)
         opsets = [helper.make_opsetid("", 18), helper.make_opsetid(_MICROSOFT, 1)]

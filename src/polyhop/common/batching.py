@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from math import inf
 from typing import TypeVar
 
 T = TypeVar("T")
 
 
-def batches(items: Sequence[T], length: Callable[[T], int], max_size: int, *, spread: float = inf) -> Iterator[list[T]]:
+def batches(items: Sequence[T], length: Callable[[T], int], max_size: int) -> Iterator[list[T]]:
     """Yield ``items`` in batches of similar length, the longest first, so that no later batch needs more memory.
 
-    The padded size of a batch, its number of items times its longest length, is at most ``max_size``, and its longest
-    length at most ``spread`` times its shortest. A batch of one item may exceed both.
+    The padded size of a batch, its number of items times its longest length, is at most ``max_size``. A batch of one
+    item may exceed it.
 
     >>> list(batches(["a", "bb", "cccc", "dd"], len, 4))
     [['cccc'], ['bb', 'dd'], ['a']]
-    >>> list(batches(["a", "bb", "cccc", "dd"], len, 100, spread=2))
-    [['cccc', 'bb', 'dd'], ['a']]
     """
     batch: list[T] = []
     for item in sorted(items, key=length, reverse=True):
-        if batch and ((len(batch) + 1) * length(batch[0]) > max_size or length(batch[0]) / spread > length(item)):
+        if batch and (len(batch) + 1) * length(batch[0]) > max_size:
             yield batch
             batch = []
         batch.append(item)

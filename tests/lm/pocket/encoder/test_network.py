@@ -1,12 +1,13 @@
-"""The network: the same output in any batch, spans inside their passages, and every odd input."""
+"""The network: the same output alone and beside others, spans inside their passages, and every odd input."""
 
 from __future__ import annotations
 
 import random
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -54,23 +55,19 @@ def rows(network: Encoder) -> list[EncoderInput]:
     return [network.build_input(question, path) for path in paths for question in (QUESTION, "Who?")]
 
 
-def bits(outputs: list[Any], row: int, length: int) -> list[bytes]:
-    """All bits of the output for one input."""
-    return [np.asarray(part[row][:length] if part.ndim > 1 and i < 2 else part[row]).tobytes()
-            for i, part in enumerate(outputs)]  # fmt: skip
+def test_an_input_gets_the_same_bits_alone_and_beside_others(network: Encoder, rows: list[EncoderInput]) -> None:
+    def bits(row: EncoderInput) -> list[bytes]:
+        return [np.asarray(output).tobytes() for output in network._run(row.ids, row.first)]
+
+    alone = list(map(bits, rows))
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(bits, rows * 3)) == alone * 3
 
 
-def test_an_input_gets_the_same_bits_alone_and_in_any_batch(network: Encoder, rows: list[EncoderInput]) -> None:
-    def outputs_of(some: list[EncoderInput]) -> list[list[bytes]]:
-        outputs = network._run([row.ids for row in some], [row.first for row in some])
-        return [bits(outputs, i, len(row.ids)) for i, row in enumerate(some)]
-
-    alone = [outputs_of([row])[0] for row in rows]
-    assert outputs_of(rows) == alone
-    chance = random.Random(0)
-    for size in (2, 3, 5, 11):
-        some = chance.sample(range(len(rows)), size)
-        assert outputs_of([rows[i] for i in some]) == [alone[i] for i in some], some
+def test_inputs_run_side_by_side(rows: list[EncoderInput], monkeypatch: pytest.MonkeyPatch) -> None:
+    both = threading.Barrier(2, timeout=10)
+    monkeypatch.setattr(Encoder, "_predict", lambda *_: both.wait())
+    assert len(Encoder(threads=2).predict(rows[:4])) == 4
 
 
 def test_outputs_keep_the_order_of_their_inputs(network: Encoder, rows: list[EncoderInput]) -> None:
@@ -126,7 +123,7 @@ def test_it_reads(network: Encoder) -> None:
 # --- embeddings ---------------------------------------------------------------------------------------------------
 
 
-def test_an_embedding_is_of_length_one_and_the_same_in_any_batch(network: Encoder) -> None:
+def test_an_embedding_is_of_length_one_and_the_same_beside_others(network: Encoder) -> None:
     texts = [passage.text for passage in ODD.values()] + [MILL.text, ANDERS.text, QUESTION]
     alone = np.concatenate([network.embed([text]) for text in texts])
     assert alone.shape == (len(texts), WIDTH)

@@ -2,15 +2,16 @@
 
 One prediction says how relevant the passages are, whether they suffice to answer the question, the kind of the answer,
 and the spans that may be it. The network (22 million weights of 8 bits, in ``model`` with its card) was trained by
-``training/``. Its outputs are rounded to four decimal places and do not depend on the batch: an input gets the same
-output every time.
+``training/``. Its outputs are rounded to four decimal places. Every input runs by itself, without padding, and gets the
+same output every time: batches are no faster on a CPU.
 """
 
 from __future__ import annotations
 
 import hashlib
-import threading
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from polyhop.common.batching import batches
 from polyhop.errors import DataError
 from polyhop.lm.pocket.encoder.inputs import (
     KINDS,
@@ -35,9 +35,7 @@ from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 FOLDER = Path(__file__).parents[1] / "model"
 NETWORK, VOCABULARY = "encoder.onnx", "vocab.txt"
 WIDTH = 384
-_BATCH_PIECES = 1024  # of a batch, padding included; more are no faster, and soon slower
-_SPREAD = 1.125  # maximum length of a batch as a multiple of its shortest input
-_STEP = 8  # pieces; lengths are padded to a multiple, so that no sum is split differently in a batch than alone
+_MAX_THREADS = 4
 _MAX_SPANS = 8
 _MAX_ENDS = 12  # first and last pieces of spans that are combined
 _MAX_ANSWER_PIECES = 30
@@ -47,74 +45,56 @@ Array = npt.NDArray[np.float32]
 
 
 class Encoder:
-    """The network in memory. Thread-safe: one batch at a time.
+    """The network in memory. Thread-safe: ``threads`` inputs run side by side, each by itself on one thread.
 
     Raises ``DataError`` if ``folder`` does not contain a whole network and its vocabulary.
     """
 
-    def __init__(self, folder: Path = FOLDER, threads: int = 2) -> None:
+    def __init__(self, folder: Path = FOLDER, threads: int = os.cpu_count() or 1) -> None:
         import onnxruntime as runtime  # late: most commands never need it
 
         options = runtime.SessionOptions()
-        options.intra_op_num_threads = threads
+        options.intra_op_num_threads = 1
         options.log_severity_level = 3
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:
             self._session = runtime.InferenceSession(str(folder / NETWORK), options, ["CPUExecutionProvider"])
             self.inputs = InputBuilder(WordPiece.read(folder / VOCABULARY))
         except Exception as error:
             raise _broken(folder, error) from error
-        self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(min(threads, _MAX_THREADS), thread_name_prefix="encoder")
 
     def build_input(self, question: str, path: Sequence[TitledText], max_pieces: int = MAX_PIECES) -> EncoderInput:
         """Build the input for a question over a path."""
         return self.inputs.build(question, path, max_pieces)
 
     def predict(self, inputs: Sequence[EncoderInput]) -> list[EncoderOutput]:
-        """The outputs of inputs, in their order; inputs of similar length share a batch."""
-        outputs: dict[int, EncoderOutput] = {}
-        for batch in _batches([input_.ids for input_ in inputs]):
-            ids, firsts = [inputs[i].ids for i in batch], [inputs[i].first for i in batch]
-            starts, ends, kinds, relevance, sufficiency, _ = self._run(ids, firsts)
-            for row, i in enumerate(batch):
-                length = len(inputs[i].ids)
-                passages = slice(inputs[i].first, length)
-                outputs[i] = EncoderOutput(
-                    round(float(relevance[row]), PLACES),
-                    round(float(sufficiency[row]), PLACES),
-                    dict(zip(KINDS, _softmax(kinds[row]), strict=True)),
-                    _spans(inputs[i], starts[row, passages], ends[row, passages]),
-                )
-        return [outputs[i] for i in range(len(inputs))]
+        """The outputs of inputs, in their order."""
+        return list(self._threads.map(self._predict, inputs))
+
+    def _predict(self, input_: EncoderInput) -> EncoderOutput:
+        starts, ends, kinds, relevance, sufficiency, _ = self._run(input_.ids, input_.first)
+        return EncoderOutput(
+            round(float(relevance), PLACES),
+            round(float(sufficiency), PLACES),
+            dict(zip(KINDS, _softmax(kinds), strict=True)),
+            _spans(input_, starts[input_.first :], ends[input_.first :]),
+        )
 
     def embed(self, texts: Sequence[str]) -> Array:
         """The vectors of texts, (texts, 384), each of length 1: the mean of a text's pieces."""
-        vectors = np.zeros((len(texts), WIDTH), np.float32)
-        rows = [self.inputs.text_ids(text, _MAX_EMBEDDED_PIECES) for text in texts]
-        for batch in _batches(rows):
-            vectors[batch] = self._run([rows[i] for i in batch], [len(rows[i]) for i in batch])[-1]
-        return np.round(vectors, PLACES)
+        vectors = self._threads.map(self._embed, texts)
+        return np.round(np.array(list(vectors), np.float32).reshape(-1, WIDTH), PLACES)
 
-    def _run(self, rows: Sequence[list[int]], firsts: Sequence[int]) -> list[Any]:
-        length = _padded(max(map(len, rows)))
-        ids = np.full((len(rows), length), self.inputs.pieces.padding, np.int64)
-        segments, mask = np.zeros_like(ids), np.zeros_like(ids)
-        for i, (row, first) in enumerate(zip(rows, firsts, strict=True)):
-            ids[i, : len(row)] = row
-            segments[i, first : len(row)] = 1
-            mask[i, : len(row)] = 1
-        with self._lock:
-            outputs: list[Any] = self._session.run(None, {"ids": ids, "segments": segments, "mask": mask})
-        return outputs
+    def _embed(self, text: str) -> Array:
+        ids = self.inputs.text_ids(text, _MAX_EMBEDDED_PIECES)
+        vector: Array = self._run(ids, len(ids))[-1]
+        return vector
 
-
-def _batches(rows: Sequence[list[int]]) -> Iterator[list[int]]:
-    """The indices of the rows of each batch."""
-    return batches(range(len(rows)), lambda i: _padded(len(rows[i])), _BATCH_PIECES, spread=_SPREAD)
-
-
-def _padded(length: int) -> int:
-    return -(-length // _STEP) * _STEP
+    def _run(self, ids: Sequence[int], first: int) -> list[Any]:
+        """The outputs of the graph for one input, whose passages begin at piece ``first``."""
+        segments = np.arange(len(ids)) >= first
+        inputs = {"ids": np.array([ids], np.int64), "segments": segments[np.newaxis].astype(np.int64)}
+        return [output[0] for output in self._session.run(None, inputs)]
 
 
 @lru_cache(maxsize=1)
