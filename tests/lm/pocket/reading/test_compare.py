@@ -104,6 +104,13 @@ def test_a_draw_and_what_cannot_be_compared_are_said(texts: tuple[str, ...], que
     assert solution.answer == answer
 
 
+def test_a_question_and_the_same_with_its_names_swapped_are_read_alike() -> None:
+    for question in ("What is wider, our gate or the drilling rig?", "Who is older, Ann Lee or Tom Reed?"):
+        assert canonical(question) == canonical(_swapped(question))
+    ordered = "Is the mill older than the barn?"
+    assert canonical(ordered) == ordered
+
+
 def test_nothing_is_known_of_two_things_without_passages() -> None:
     for question in ("Who is older, Ann Lee or Ida Kuhn?", "Who is older, Ida Kuhn or Ann Lee?"):
         assert do("answer.direct", {"question": question})["answer"] == "unknown"

@@ -253,6 +253,11 @@ def test_the_best_pair_of_many_passages_gives_the_answer() -> None:
     assert solution.ranked[0].page.title == "Ostwik"
 
 
+@pytest.mark.parametrize("question", ["Is Ostwik in Ohio?", "Must the band pay for the mill?", "May Tom Reed sing?"])
+def test_a_yes_no_question_over_many_passages_is_answered_yes_or_no(question: str) -> None:
+    assert best_answer(question, [passage(title, text) for title, text in TEXTS.items()])[0] in ("yes", "no")
+
+
 @pytest.mark.parametrize(
     ("text", "date"),
     [

@@ -39,7 +39,8 @@ _BRIDGE_KINDS = ("name", "short name", "quoted")  # of mentions that can be a br
 @dataclass(frozen=True, slots=True)
 class Solution:
     """The answer of pages to a question. ``complete``: every step was found, none was guessed. ``ranked``: the
-    candidates, if it was read. ``narrowed``: the question of the last step, if only that one was left to read."""
+    candidates, if it was read. ``narrowed``: the question of the last step, if only that one was left to read.
+    ``yes``: the probability of "yes", if it was read for that."""
 
     parsed: ParsedQuestion
     answer: str | None
@@ -48,6 +49,7 @@ class Solution:
     hops: tuple[Hop, ...] = ()
     ranked: tuple[Candidate, ...] = ()
     narrowed: ParsedQuestion | None = None
+    yes: float | None = None
 
     @property
     def margin(self) -> float:
@@ -179,17 +181,18 @@ def _read(
 ) -> Solution:
     ranked = tuple(rank_candidates(narrowed or parsed, pages))
     if parsed.type == "boolean":
-        return Solution(parsed, "yes" if _holds(parsed, pages) else "no", False, verdict, hops, ranked, narrowed)
+        yes = _yes_probability(parsed, pages)
+        return Solution(parsed, "yes" if yes > 0.5 else "no", False, verdict, hops, ranked, narrowed, yes)
     answer = as_answer(parsed, ranked[0]) if ranked else None
     return Solution(parsed, answer, False, verdict, hops, ranked, narrowed)
 
 
-def _holds(parsed: ParsedQuestion, pages: Sequence[ParsedPassage]) -> bool:
-    """True if the answer is "yes": by the encoder for few pages, else if the pages contain the question's words."""
+def _yes_probability(parsed: ParsedQuestion, pages: Sequence[ParsedPassage]) -> float:
+    """The probability of "yes": by the encoder for few pages, else by the share of the question's words in them."""
     if 0 < len(pages) <= MAX_PASSAGES:
         kinds = predict(parsed.text, [pages])[0].kinds
-        return kinds["yes"] > kinds["no"]
-    return share_of(parsed.terms, pages) >= 0.7
+        return kinds["yes"] / ((kinds["yes"] + kinds["no"]) or 1.0)
+    return float(share_of(parsed.terms, pages) >= 0.7)
 
 
 def as_answer(parsed: ParsedQuestion, candidate: Candidate) -> str:

@@ -123,7 +123,8 @@ def find_comparison(text: str, yes_or_no: bool) -> Comparison | None:
 
 @lru_cache(maxsize=512)
 def canonical(question: str) -> str:
-    """The question with the two things it compares in alphabetical order, where their order means nothing.
+    """The question with the two things it compares in alphabetical order and without articles, where their order means
+    nothing.
 
     >>> canonical("Who is older, Tom Reed or Ann Lee?")
     'Who is older, Ann Lee or Tom Reed?'
@@ -132,9 +133,10 @@ def canonical(question: str) -> str:
     if _truth(text) or (found := _options(text)) is None:
         return question
     left, right, _ = found
-    if left <= right or left in right or right in left:
+    if left in right or right in left:
         return question
-    return right.join(part.replace(right, left) for part in text.split(left))
+    text = re.sub(rf"\b(?:the|a|an|our|its) (?={re.escape(left)}|{re.escape(right)})", "", text)
+    return text if left < right else right.join(part.replace(right, left) for part in text.split(left))
 
 
 def _wins(rest: str) -> Iterator[tuple[str, int]]:

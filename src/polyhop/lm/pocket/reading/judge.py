@@ -158,6 +158,8 @@ def answer_probabilities(solution: Solution) -> Mapping[str, float]:
     """The probability of each answer of a solution: 1 for one that a rule found, else shared among the candidates."""
     if solution.complete or not solution.ranked:
         return {solution.answer: 1.0} if solution.answer else {}
+    if solution.yes is not None:
+        return {"yes": solution.yes, "no": 1.0 - solution.yes}
     top = solution.ranked[0].score
     odds: dict[str, float] = defaultdict(float)
     for candidate in solution.ranked:

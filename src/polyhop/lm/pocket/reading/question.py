@@ -13,7 +13,9 @@ from polyhop.lm.pocket.reading.text import TOKEN, find_names, stem_of, stem_weig
 _MAX_CHARACTERS = 1500  # read of a question
 
 _QUESTION_WORDS = frozenset("who whom whose which what where when why how".split())
-_AUXILIARIES = frozenset("is are was were do does did has have had can could will would am".split())
+_AUXILIARIES = frozenset(
+    "is are was were do does did has have had can could will would may might must shall should am".split()
+)
 _TYPE_OF_WORD: dict[str, AnswerType] = {
     "who": "person", "whom": "person", "whose": "person", "where": "place", "when": "date", "why": "reason",
 }  # fmt: skip
