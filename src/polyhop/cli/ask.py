@@ -17,16 +17,23 @@ if TYPE_CHECKING:
     from polyhop.data.corpora import Corpus
 
 KINDS = get_args(Kind)
-SHOWN = 3
-"""Number of questions of the demo whose reasoning is shown before all are measured."""
+SHOWN, MEASURED = 3, 20
+"""Number of questions of the demo that are answered before the eyes, and of those that are measured."""
 
 app = opt.new_app()
 
 
 @app.command()
 @opt.takes_options("method", "lm", "lm_option", "max_tokens_per_call", "reasoning_tokens")
-def demo(options: PipelineOptions, concurrency: opt.Concurrency = 8, as_json: opt.Json = False) -> None:
-    """Answer three questions with their reasoning, then measure all. Questions and corpus are included."""
+def demo(
+    options: PipelineOptions,
+    full: Annotated[
+        bool, opt.option("--full", help="Show every step of the three answers, and measure all questions.")
+    ] = False,
+    concurrency: opt.Concurrency = 8,
+    as_json: opt.Json = False,
+) -> None:
+    """Answer three questions, one with its tree, and measure 20. Questions and corpus are included."""
     from rich.rule import Rule
     from rich.text import Text
 
@@ -34,6 +41,7 @@ def demo(options: PipelineOptions, concurrency: opt.Concurrency = 8, as_json: op
     from polyhop.cli.answers import print_answer
     from polyhop.cli.progress import ProgressBar
     from polyhop.cli.run import finish
+    from polyhop.cli.traces import trace_tree
     from polyhop.data import DEMO
     from polyhop.data.questions import read_questions
     from polyhop.evaluation.runner import evaluate
@@ -44,15 +52,23 @@ def demo(options: PipelineOptions, concurrency: opt.Concurrency = 8, as_json: op
     if not as_json:
         to = draw.console()
         with Pipeline(DEMO, **arguments) as pipeline:
-            for question in read_questions(DEMO, limit=SHOWN):
+            for number, question in enumerate(read_questions(DEMO, limit=SHOWN)):
                 answer = pipeline.ask(question)
                 to.print(Rule(style="dim"))
-                print_answer(answer, show_trace=True, to=to)
+                if not full:
+                    to.print(Text(question.text, style="bold"))
+                print_answer(answer, show_trace=full, to=to)
                 to.print(Text(f"Gold: {question.answers[0]}", style="dim"))
+                if number == 0 and not full:
+                    to.print()
+                    draw.print_prose(trace_tree(answer.trace, brief=True, plain=to.color_system is None), to)
         to.print(Rule(style="dim"))
+    limit = None if full else MEASURED
     with ProgressBar("questions") as progress:
-        report = evaluate(DEMO, DEMO, concurrency=concurrency, progress=progress.update, **arguments)
+        report = evaluate(DEMO, DEMO, limit=limit, concurrency=concurrency, progress=progress.update, **arguments)
     finish(report, None, as_json)
+    if not as_json:
+        to.print(Text('Now: polyhop ask "YOUR QUESTION" --corpus YOUR_FOLDER'))
 
 
 @app.command()

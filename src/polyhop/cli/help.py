@@ -21,7 +21,7 @@ class Verb(NamedTuple):
 
 
 VERBS: Mapping[str, Verb] = {
-    "demo": Verb("ask", "Answer three questions with their reasoning, then measure all."),
+    "demo": Verb("ask", "Answer three questions, one with its tree, and measure 20."),
     "ask": Verb("ask", "Answer one question over a corpus, with citations."),
     "run": Verb("run", "Run a method, or several, over a dataset and measure it."),
     "sweep": Verb("sweep", "Run methods at many settings and show one table."),

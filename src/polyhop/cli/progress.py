@@ -56,10 +56,14 @@ class ProgressBar:
 
 
 def pace(done: int, total: int | None, seconds: float) -> str:
-    """Return the rate and the remaining time.
+    """Return the rate and, after a tenth of the work, the remaining time: the first items say little of the others.
 
-    >>> pace(50, 200, 10.0), pace(5000, None, 10.0)
-    ('5.0/s, about 30 s to go', '500.0/s')
+    >>> pace(50, 200, 10.0), pace(5000, None, 10.0), pace(3, 200, 1.0)
+    ('5.0/s, about 30 s to go', '500.0/s', '3.0/s')
     """
     rate = f"{done / seconds:,.1f}/s"
-    return f"{rate}, about {(total - done) * seconds / done:,.0f} s to go" if total and 0 < done < total else rate
+    return (
+        f"{rate}, about {(total - done) * seconds / done:,.0f} s to go"
+        if total and total / 10 <= done < total
+        else rate
+    )

@@ -43,21 +43,28 @@ _UNNAMED = "passage"
 class TraceStyle:
     """Settings for showing steps. ``marks``: citation numbers by passage id, such as "[1]"; ``known``: passages by id;
     ``plain``: no colours; ``unended``: the verdict shown for a branch that has none; ``thoughts``: show the
-    reasoning of the models."""
+    reasoning of the models; ``brief``: only branches, if the trace has any."""
 
     marks: Mapping[str, str] = field(default_factory=dict)
     known: Known = field(default_factory=dict)
     plain: bool = True
     unended: str = ""
     thoughts: bool = False
+    brief: bool = False
 
 
 def trace_tree(
-    trace: Trace, marks: Mapping[str, str] | None = None, *, plain: bool = True, thoughts: bool = False
+    trace: Trace,
+    marks: Mapping[str, str] | None = None,
+    *,
+    plain: bool = True,
+    thoughts: bool = False,
+    brief: bool = False,
 ) -> Tree:
-    """Return a trace as a tree; ``marks``, ``plain`` and ``thoughts`` as in ``TraceStyle``."""
+    """Return a trace as a tree; ``marks``, ``plain``, ``thoughts`` and ``brief`` as in ``TraceStyle``."""
     known = {passage.id: passage for passage in passages_in(trace.steps)}
-    display = TraceStyle(marks or {}, known, plain, "cut short" if trace.budget else "", thoughts)
+    brief = brief and any(isinstance(step, Branch) for step in trace.steps)
+    display = TraceStyle(marks or {}, known, plain, "cut short" if trace.budget else "", thoughts, brief)
     root = Tree(Text(clean(trace.question), style="bold"), guide_style="dim")
     _grow(root, trace, None, display, _marked_path(trace))
     if trace.budget:
@@ -67,7 +74,7 @@ def trace_tree(
 
 def _grow(tree: Tree, trace: Trace, parent: int | None, display: TraceStyle, critical: frozenset[int]) -> None:
     for kind, steps in groupby(trace.children(parent), key=lambda step: step.kind):
-        alike = list(steps)
+        alike = [step for step in steps if isinstance(step, Branch) or not display.brief]
         if kind in FOLDED and len(alike) > 1 and not any(trace.children(step.id) for step in alike):
             tree.add(Entry(describe_group(alike), (), _cost(alike, critical)))
             continue
