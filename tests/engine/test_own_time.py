@@ -63,7 +63,7 @@ async def usages(method: str, concurrency: int, settings: Mapping[str, Any]) -> 
 METHODS: Mapping[str, tuple[Mapping[str, Any], int]] = {
     "one-r": ({}, 2),  # a search and a call
     "cot-sc": ({}, 1),  # samples side by side
-    "iter-retgen": ({"max_turns": 3}, 6),  # in turn
+    "iter-retgen": ({"max_turns": 3}, 5),  # in turn; the last round finds what the second found
     "tor": ({"widths": (3, 2)}, 2 + 3 + 2 + 2 + 1),  # siblings at once; the same query is searched once
 }
 """Settings, and the number of calls and searches in a row."""
