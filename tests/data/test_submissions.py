@@ -54,6 +54,8 @@ def test_musique_numbers_the_cited_paragraphs() -> None:
     twin = {**ROW, "id": "2hop__1_2~unanswerable", "abstained": True, "cited": [[contexts[1].id, "whatever"]]}
     (line,) = musique_submission([twin], {twin["id"]: [*contexts, *contexts]})
     assert (line["id"], line["predicted_answerable"], line["predicted_support_idxs"]) == ("2hop__1_2", False, [1])
+    (line,) = musique_submission([{**ROW, "prediction": ""}], {"2hop__1_2": contexts})
+    assert line["predicted_answerable"] is False  # as the metric has it
 
 
 def test_kilt_names_each_page_once() -> None:

@@ -35,7 +35,7 @@ def two_wiki_submission(rows: Sequence[Row]) -> dict[str, Any]:
 
 def musique_submission(rows: Iterable[Row], contexts: Mapping[str, Sequence[Context]]) -> Iterator[dict[str, Any]]:
     """Yield MuSiQue's lines: cited passages by their number among the question's paragraphs, matched by id or by a
-    title that only one of them has. A question that the method abstained from counts as unanswerable."""
+    title that only one of them has. A question without an answer counts as unanswerable."""
     for row in rows:
         own = contexts.get(row["id"], ())
         titles = Counter(context.title for context in own)
@@ -46,7 +46,7 @@ def musique_submission(rows: Iterable[Row], contexts: Mapping[str, Sequence[Cont
             "id": row["id"].removesuffix(UNANSWERABLE),
             "predicted_answer": row["prediction"],
             "predicted_support_idxs": list(dict.fromkeys(number for number in cited if number is not None)),
-            "predicted_answerable": not row["abstained"],
+            "predicted_answerable": bool(row["prediction"]) and not row["abstained"],
         }
 
 
