@@ -20,6 +20,7 @@ FLEET = Passage(
 ROTA = Passage(
     "rota", "On call", "Week: 11; First: Ann Lee; Second: Tom Reed.\nWeek: 12; First: Ida Kuhn; Second: Ann Lee."
 )
+CUPS = Passage("cups", "Cafés", "cafe: Old Mill; cups_day: 285; no: 22.\ncafe: Library; cups_day: 190; no: 31.")
 PAGES = [parse_passage(FLEET), parse_passage(ROTA)]
 
 
@@ -49,6 +50,12 @@ def test_a_cell_is_found_by_its_row_and_column(question: str, answer: str) -> No
 )
 def test_no_cell_is_taken_for_another(question: str) -> None:
     assert find_cell(parse_question(question), PAGES) is None
+
+
+def test_the_words_of_a_column_may_be_joined_by_underscores() -> None:
+    page = [parse_passage(CUPS)]
+    assert solve("How many cups does the Old Mill sell?", page).answer == "285"
+    assert solve("Which sells fewer cups, the Old Mill or the Library?", page).answer == "Library"
 
 
 def test_prose_with_colons_is_no_table() -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from polyhop.common.text import STOP_WORDS, fold
 from polyhop.lm.pocket.reading.tables import words
 
-TOKEN = re.compile(r"\w+(?:[.'’&-]\w+)*|[^\w\s]")
+TOKEN = re.compile(r"[^\W_]+(?:[.'’&-][^\W_]+)*|[^\w\s]")
 QUOTES = frozenset('"“”«»')
 _SENTENCE_END = frozenset(".!?")
 _ABBREVIATIONS = frozenset(
