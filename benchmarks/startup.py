@@ -1,4 +1,4 @@
-"""How long a short command takes to begin: help beside an empty Python, and the first call of a question.
+"""How long short commands take: help beside an empty Python, the first call and the first answer, the demo.
 
     python -m benchmarks.startup --check
 
@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 from benchmarks.figures import Figure, conclude, parser
@@ -25,7 +26,8 @@ from tests.kit.openai_server import FakeServer
 from polyhop.data.corpora import open_corpus
 from polyhop.retrieval.index import build_index
 
-MAX_HELP, MAX_ASK = 4.0, 1.5
+MAX_HELP, MAX_ASK, MAX_FOLDER, MAX_DEMO = 4.0, 1.5, 3.0, 30.0
+FILES, PER_FILE = 20, 5
 QUESTION = "Where was the director of Alien born?"
 COMMAND = Path(sys.executable).with_name("polyhop")
 
@@ -33,7 +35,7 @@ COMMAND = Path(sys.executable).with_name("polyhop")
 def wall(command: Sequence[str | Path]) -> float:
     """Seconds that a command takes."""
     begun = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return time.perf_counter() - begun
 
 
@@ -57,6 +59,16 @@ async def to_the_first_call(index: Path) -> float:
     return took
 
 
+def first_answer(parent: Path) -> float:
+    """Seconds of a question over a folder that has no index yet."""
+    passages = iter(open_corpus("demo"))
+    with tempfile.TemporaryDirectory(dir=parent) as folder:
+        for number in range(FILES):
+            texts = (f"# {passage.title}\n\n{passage.text}\n" for passage in islice(passages, PER_FILE))
+            Path(folder, f"{number}.md").write_text("\n".join(texts), encoding="utf-8")
+        return wall([COMMAND, "ask", QUESTION, "--corpus", folder, "--method", "tor", "--lm", "pocket", "--quiet"])
+
+
 def main() -> None:
     """Measure, print the table and, asked to, check the bars."""
     made = parser(__doc__)
@@ -67,7 +79,10 @@ def main() -> None:
         index = Path(folder) / "index"
         build_index(open_corpus("demo"), index)
         first = min(asyncio.run(to_the_first_call(index)) for _ in range(options.rounds))
+        answered = min(first_answer(Path(folder)) for _ in range(options.rounds))
     figures.append(Figure("polyhop ask to its first call", first, " s", most=MAX_ASK))
+    figures.append(Figure("polyhop ask over 20 new files", answered, " s", most=MAX_FOLDER))
+    figures.append(Figure("polyhop demo", wall([COMMAND, "demo"]), " s", most=MAX_DEMO))
     for figure in figures:
         print(f"{figure.name:<34}{figure.value:>8.2f}{figure.unit}")
     conclude(figures, options)
