@@ -95,6 +95,7 @@ def shows_any(method: str) -> bool:
     return "shots" in known.settings and method not in OWN_DEMONSTRATIONS and known.answers(known.resolve({}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setup", "method"),
     [
@@ -108,6 +109,7 @@ def test_a_set_up_shows_its_system_and_every_baseline_the_papers_number(setup: s
     assert fewest(method, SETUPS[setup].settings(method), "qa") >= (SETUPS[setup].shots or 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", typing.get_args(Kind))
 @pytest.mark.parametrize("method", [name for name in methods() if shows_any(name)])
 def test_searchains_set_up_shows_a_baseline_no_fewer_than_searchain_unless_its_table_does(

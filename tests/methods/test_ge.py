@@ -647,15 +647,15 @@ async def test_an_answer_is_as_sure_as_its_least_sure_step(says: Mapping[str, An
     assert (await Talk(says).play()).confidence == (None if sure is None else pytest.approx(sure))
 
 
-@pytest.mark.parametrize(("text", "sure"), [("Mary Eaton", 0.7), ("", 0.0)])
-async def test_the_models_own_probability_of_the_answer_goes_first(text: str, sure: float) -> None:
+@pytest.mark.parametrize(("text", "sure"), [("Mary Eaton", 0.7), ("", None)])
+async def test_the_models_own_probability_of_the_answer_goes_first(text: str, sure: float | None) -> None:
     talk = Talk(SURE)
     completion = Completion(text="-", value={"answer": text}, tokens=("Mary Eaton",), logprobs=(math.log(0.7),))
     talk.model = ScriptedLM(
         lambda task, fields: completion if task == "ge.answer" else Talk._reply(talk, task, fields),
         capabilities=Capabilities(token_logprobs=True),
     )
-    assert (await talk.play()).confidence == pytest.approx(sure)
+    assert (await talk.play()).confidence == (None if sure is None else pytest.approx(sure))
 
 
 async def test_verbal_confidence_is_the_number_the_model_gives() -> None:

@@ -30,7 +30,7 @@ def text_blocks(text: str) -> Iterator[Block]:
     full stop above a blank line.
 
     >>> [(block.level, block.text) for block in text_blocks("Ada Lovelace\\n\\nShe wrote\\nmuch.\\nBorn: 1815")]
-    [(0, 'Ada Lovelace'), (None, 'She wrote much.'), (None, 'Born: 1815')]
+    [(0, 'Ada Lovelace'), (None, 'She wrote\\nmuch.'), (None, 'Born: 1815')]
     """
     blocks = line_blocks(text)
     above_blank = text.lstrip().partition("\n")[2].partition("\n")[0].strip() == ""
