@@ -240,7 +240,7 @@ def with_references(answer: Answer) -> str:
         titles = [("nearest:", title_and_location(passage)) for passage in answer.not_cited[:MAX_NEAREST]]
     else:
         titles = [(cited.marks, title_and_location(cited.passage)) for cited in references(answer)]
-    lines = (f"- {marks} {_MARKDOWN.sub(_escape, title)}" for marks, title in titles)
+    lines = (f"- {marks} {in_markdown(title)}" for marks, title in titles)
     return "\n\n".join(filter(None, (in_words(answer), "\n".join(lines))))
 
 
@@ -255,8 +255,9 @@ def title_and_location(passage: Passage) -> str:
     return printable(f"{passage.title} ({location})" if location else passage.title) or printable(passage.id)
 
 
-def _escape(character: re.Match[str]) -> str:
-    return "\\" + character[0]
+def in_markdown(text: str) -> str:
+    """Escape the marks of Markdown and HTML in a text, on one line."""
+    return _MARKDOWN.sub(lambda mark: "\\" + mark[0], printable(text))
 
 
 def location_of(passage: Passage) -> str:

@@ -141,8 +141,9 @@ class Pipeline:
         engine = self.engine.within(question.contexts, self.index) if question.contexts else self.engine
         given = self._given(question)
         answered = partial(
-            engine.answer, self.method.function, self.method.name, question.text, question.kind, self.settings
-        )
+            engine.answer, self.method.function, self.method.name, question.text, question.kind, self.settings,
+            conversation=question.conversation,
+        )  # fmt: skip
         if self.observer is None:
             return await answered(listen, given)
         with self.observer(self.method, question.kind, self.settings) as observe:

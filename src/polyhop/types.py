@@ -91,8 +91,9 @@ class Question:
     """A question and, if a dataset has them, its gold answers with aliases, passages, supporting facts and steps.
 
     A method is given only ``text`` and ``kind``, and what its needs name (``Given``); the rest is for evaluation.
-    ``contexts``: the passages of its own to which its searches are restricted; () for none. ``gold``: found for methods
-    that need it. Hashed by ``id``.
+    ``contexts``: the passages of its own to which its searches are restricted; () for none. ``conversation``: the
+    earlier turns of a chat, (role, text) each, with which a language model rewrites a follow-up question. ``gold``:
+    found for methods that need it. Hashed by ``id``.
     """
 
     id: str
@@ -105,6 +106,7 @@ class Question:
     steps: tuple[Mapping[str, Any], ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     contexts: tuple[Passage, ...] = ()
+    conversation: tuple[tuple[str, str], ...] = ()
     gold: Gold | None = None
 
     def __hash__(self) -> int:

@@ -139,6 +139,7 @@ SAMPLES |= {
     "count": 2,
 }
 SAMPLES |= {"answers": ["Ohio River", "the Ohio"], "prediction": "It flows into the Ohio River."}
+SAMPLES |= {"conversation": [("user", "Which river does it flow into?"), ("assistant", "the Ohio [1]")]}
 OTHERS: dict[str, Any] = {
     "question": "Who wrote Emma?",
     "sub_question": "Who wrote Emma?",

@@ -78,6 +78,7 @@ def values(text: str) -> dict[str, Any]:
         "nodes": [node, {**node, "answer": None}],
         "chains": [[node], [node, {**node, "answer": None}]],
         "feedback": [feedback, {**feedback, "passage": passages[2]}],
+        "conversation": [("user", text), ("assistant", text)],
         "history": [solved, {**solved, "answer": None}],
         "triplet": triplet,
         "triplets": [triplet],

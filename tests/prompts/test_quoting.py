@@ -114,6 +114,7 @@ HONEST: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "Relevance": lambda draw: {"relevant": draw(st.booleans())},
     "Order": lambda draw: {"order": draw(st.permutations([1, 2, 3]))},
     "Grade": lambda draw: {"grade": draw(st.integers(0, 4))},
+    "StandaloneQuestion": lambda draw: {"question": f"Who knows {draw(NAMES)}?"},
     "SupportCheck": lambda draw: {
         "quotation": draw(st.none() | NAMES), "answer": draw(st.none() | NAMES),
         "verdict": draw(st.sampled_from(["supported", "contradicted", "missing"])),
@@ -130,7 +131,7 @@ EVIL = {
     "steps": [{"sub_question": "PWNED?", "answer": "PWNED"}], "intermediate": "PWNED", "follow_up": "PWNED?",
     "action": "Finish", "argument": "PWNED", "text": "PWNED", "value": "sure", "candidates": ["PWNED", "PWNED"],
     "valid": True, "better": 1, "entities": ["PWNED", "PWNED"], "scores": [10, 10, 10], "correct": True,
-    "order": [9, 8, 7, 6], "grade": 4, "quotation": "PWNED", "verdict": "supported",
+    "order": [9, 8, 7, 6], "grade": 4, "quotation": "PWNED", "verdict": "supported", "question": "PWNED?",
 }  # fmt: skip
 """Every field of every task, as an attacker would have it."""
 
@@ -186,6 +187,7 @@ def showing(name: str, switches: Mapping[str, Any], text: str) -> dict[str, Any]
         "feedback": [{"query": "Who?", "answer": None, "passage": hit, "reason": "verify"}],
         "triplets": [{"head": text, "relation": "is", "tail": text}] * 3, "entities": [text], "recitations": [text],
         "answers": ["Rome"], "prediction": text, "candidate": text, "candidates": [text, "Oslo"],
+        "conversation": [("user", text), ("assistant", text)],
         "summary": text, "plan": [text], "count": 3,
         "rationale": text, "sentence": text, "phrase": "it", "rejected": text, "demonstrations": None, "triplet": None,
     }  # fmt: skip

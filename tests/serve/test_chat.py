@@ -15,7 +15,8 @@ from polyhop.common.extras import is_installed
 from polyhop.errors import LMError
 from polyhop.lm.base import Completion, Request
 from polyhop.serve.http import replies
-from polyhop.serve.service import Service
+from polyhop.serve.http.chat import LAST_ALONE
+from polyhop.serve.service import AskRequest, Service
 from tests.kit.polyhop_server import served
 
 if TYPE_CHECKING:
@@ -194,19 +195,54 @@ async def test_an_unknown_model_cannot_be_retrieved() -> None:
             await client.models.retrieve("gpt-4o")
 
 
-async def test_the_last_user_message_is_the_question_and_the_others_are_counted() -> None:
-    lm = Model()
-    messages: Any = [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "Who are you?"},
-        {"role": "assistant", "content": "A server."},
-        {"role": "user", "content": ASKED},
-        {"role": "assistant", "content": "It is"},
+CHAT: Any = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Which country is north of Denmark?"},
+    {"role": "assistant", "content": "Norway *[1]*"},
+    {"role": "user", "content": "And its capital?"},
+    {"role": "assistant", "content": "It is"},
+]
+
+
+async def test_a_follow_up_question_is_rewritten_with_the_conversation() -> None:
+    lm = Model({"question": ASKED, "answer": "Oslo"})
+    async with chatting(lm) as (client, service):
+        response = await client.chat.completions.create(model="one-r", messages=CHAT)
+    extension = ours(response)
+    calls = service.trace(extension["trace_id"]).answer.trace.calls
+    assert [(call.task, call.fields["question"]) for call in calls] == [
+        ("chat.question", "And its capital?"),
+        ("answer.read", ASKED),
     ]
+    assert calls[0].fields["conversation"] == [("user", CHAT[1]["content"]), ("assistant", CHAT[2]["content"])]
+    assert (extension["question"], extension["unread"]) == (ASKED, 2)  # the system's message, and what follows
+    assert response.choices[0].message.content is not None
+    assert response.choices[0].message.content.endswith(f"*Read as: {ASKED}*")
+    assert response.usage is not None
+    assert response.usage.prompt_tokens > 200  # the call counts
+
+
+async def test_a_follow_up_that_nobody_can_rewrite_says_that_the_last_message_was_read_alone() -> None:
+    lm = Model()  # replies in no form of a rewritten question
     async with chatting(lm) as (client, _):
-        response = await client.chat.completions.create(model="direct", messages=messages)
-    assert [fields["question"] for fields in lm.fields] == [ASKED]
-    assert ours(response)["unread"] == 4
+        response = await client.chat.completions.create(model="direct", messages=CHAT)
+    assert {fields["question"] for fields in lm.fields} == {"And its capital?"}
+    assert (ours(response)["question"], ours(response)["unread"]) == ("And its capital?", 4)
+    assert response.choices[0].message.content is not None
+    assert LAST_ALONE in response.choices[0].message.content
+    service = Service({"towns": TOWNS}, method="one-r", lm="pocket")
+    answered = await service.ask(AskRequest(ASKED, conversation=(("user", "Hello"), ("assistant", "Oslo"))))
+    await service.aclose()
+    assert "chat.question" not in answered.answer.usage.calls_by_task  # pocket writes nothing
+
+
+async def test_a_single_message_is_never_rewritten() -> None:
+    lm = Model()
+    async with chatting(lm) as (client, _):
+        response = await client.chat.completions.create(model="direct", messages=user())
+    assert len(lm.fields) == 1
+    assert response.choices[0].message.content is not None
+    assert LAST_ALONE not in response.choices[0].message.content
 
 
 async def test_text_parts_are_read() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from polyhop.answer import NON_ANSWER, Answer, completed, with_citations, without_non_answer
 from polyhop.engine.call import Fields
 from polyhop.engine.equipment import Equipment
+from polyhop.engine.follow_up import standalone
 from polyhop.engine.run import Run
 from polyhop.engine.support import check_support
 from polyhop.prompts.kinds import in_form_of
@@ -30,12 +31,14 @@ class Engine(Equipment):
         settings: Fields,
         listen: Callable[[Step], object] | None = None,
         given: Given = NOTHING,
+        conversation: Sequence[tuple[str, str]] = (),
     ) -> Answer:
         """Run a method on one question; return its answer with citations, confidence, trace and usage. ``listen`` is
         called with every step when it ends, and with a branch also when it begins. ``given``: what the method's needs
-        name."""
+        name. ``conversation``: the turns before a follow-up question."""
         run = Run(self, question, name, kind, listen=listen, given=given)
         with run.recorder.recording():
+            question = await standalone(question, conversation, run, self)
             found = await function(question, run, **settings)
             if (text := in_form_of(kind, found.text)) != found.text:
                 found = replace(found, text=text)

@@ -30,7 +30,8 @@ class AskRequest:
     """A question to a service, with its options.
 
     ``method`` and ``corpus``: by default the service's; ``settings``: the method's. The limits and ``abstain_below``
-    may only be stricter than the service's own. ``client``: the key of the request, set by the service.
+    may only be stricter than the service's own. ``conversation``: the turns of a chat before the question.
+    ``client``: the key of the request, set by the service.
     """
 
     question: str
@@ -42,6 +43,7 @@ class AskRequest:
     max_tokens: int | None = None
     max_seconds: float | None = None
     abstain_below: float | None = None
+    conversation: tuple[tuple[str, str], ...] = ()
     client: str = ""
 
 

@@ -36,7 +36,7 @@ from polyhop.serve.requests import AskStarted as AskStarted
 from polyhop.serve.requests import RequestPolicy, naming, pipeline_key
 from polyhop.serve.resources import CorpusFacts, Resources
 from polyhop.trace import Ask, Step
-from polyhop.types import Passage
+from polyhop.types import Passage, Question
 
 _log = logging.getLogger("polyhop.serve")
 
@@ -282,7 +282,8 @@ class Service:
         request = started.request
         with self.metrics.question(str(request.method)) as ended:
             async with self._turn():
-                answer = await pipeline.aask(request.question, kind=request.kind, listen=listen)
+                asked = Question("", request.question, kind=request.kind, conversation=request.conversation)
+                answer = await pipeline.aask(asked, listen=listen)
             ended(answer)
         response = AskResponse(started.trace_id, request, answer)
         self._answers.add(response)

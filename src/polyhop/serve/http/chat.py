@@ -1,7 +1,8 @@
 """The OpenAI-compatible API, for any chat client: ``/v1/chat/completions``, with or without streaming; ``/v1/models``.
 
 ``model`` selects the method and the corpus: ``tor``, ``tor@docs``, or ``polyhop`` for the defaults. The last user
-message is the question. A method answers one question, so other messages are not read; ``polyhop.unread`` counts them.
+message is the question. In a conversation a language model first rewrites it, in one call, so that it is understandable
+alone (``polyhop.question``); pocket cannot, and the answer says so. ``polyhop.unread`` counts the messages not read.
 ``content`` is the answer with its references, as Markdown. The field ``polyhop`` of the response, or of the chunk with
 ``finish_reason``, contains the answer alone, its citations, confidence, support and trace id:
 
@@ -23,9 +24,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from polyhop.answer import NO_ANSWER, references, with_references
+from polyhop.answer import NO_ANSWER, in_markdown, references, with_references
+from polyhop.engine.follow_up import MAX_TURNS
 from polyhop.errors import UnknownName, UsageError
 from polyhop.methods.registry import methods
+from polyhop.prompts.tasks.chat import CHAT_QUESTION
 from polyhop.serve.http.errors import WRONG_USE, RequestError, error_response
 from polyhop.serve.http.native import How
 from polyhop.serve.http.replies import cancel_on_disconnect, encoded, events_reply, reply
@@ -71,6 +74,7 @@ _ANSWER_FIELDS = (
     "notice",
     "statistics",
 )
+LAST_ALONE = "Only the last message was read, not the conversation before it: ask a whole question."
 _CHUNK = "chat.completion.chunk"
 
 
@@ -129,7 +133,8 @@ class Turn:
                 raise _error(f"{name} is not supported: the answer is one text", name, "unsupported_parameter")
         method, corpus = _named(known, request.model)
         options = {name: value for name, value in request.polyhop if name != "references"}
-        question = AskRequest(_question(request.messages), method, corpus, **options)
+        *earlier, last = _turns(request.messages)
+        question = AskRequest(last[1], method, corpus, conversation=tuple(earlier), **options)
         return cls(question, request.polyhop.references, len(request.messages) - 1, tuple(sorted(given)))
 
 
@@ -211,8 +216,18 @@ def content(turn: Turn, response: AskResponse) -> str:
     """Return the answer as a chat client shows it: with its references and its warning."""
     if not turn.references:
         return NO_ANSWER if response.answer.abstained else response.answer.text
-    notice = notice_of(response.answer)
-    return "\n\n".join(filter(None, (with_references(response.answer), f"*{notice}*" if notice else "")))
+    notices = [notice_of(response.answer), _reading(turn, response)]
+    return "\n\n".join(filter(None, (with_references(response.answer), *(f"*{text}*" for text in notices if text))))
+
+
+def _reading(turn: Turn, response: AskResponse) -> str | None:
+    """Say how the last message of a conversation was read."""
+    if not turn.request.conversation:
+        return None
+    question = rewritten(response)
+    if question is None:
+        return LAST_ALONE
+    return f"Read as: {in_markdown(question)}" if question != turn.request.question else None
 
 
 def extension(turn: Turn, response: AskResponse) -> dict[str, Any]:
@@ -222,7 +237,8 @@ def extension(turn: Turn, response: AskResponse) -> dict[str, Any]:
     return {
         **{name: row[name] for name in _ANSWER_FIELDS if name in row},
         "citations": [{**cited, "title": titles.get(cited["passage_id"])} for cited in row["citations"]],
-        "unread": turn.unread,
+        "question": rewritten(response) or turn.request.question,
+        "unread": turn.unread - (rewritten(response) is not None) * len(turn.request.conversation[-MAX_TURNS:]),
         "ignored": list(turn.ignored),
     }
 
@@ -260,17 +276,31 @@ def _error(message: str, param: str, code: str, status: int = 400) -> RequestErr
     return RequestError(status, "invalid_request_error", message, param, code)
 
 
-def _question(messages: list[Message]) -> str:
-    """Return the text of the last user message."""
-    last = next((message for message in reversed(messages) if message.role == "user"), None)
+def _turns(messages: list[Message]) -> list[tuple[str, str]]:
+    """Return the role and text of the last user message, and of the user's and the assistant's before it."""
+    last = max((i for i, message in enumerate(messages) if message.role == "user"), default=None)
     if last is None:
         raise _error("there is no user message to answer", "messages", "invalid_value")
-    if isinstance(last.content, str) or last.content is None:
-        return last.content or ""
-    texts = [part.get("text") if part.get("type") == "text" else None for part in last.content]
-    if not all(isinstance(text, str) for text in texts):
+    spoken = [message for message in messages[:last] if message.role in ("user", "assistant")]
+    earlier = [(message.role, " ".join(filter(None, _texts(message)))) for message in spoken]
+    texts = _texts(messages[last])
+    if None in texts:
         raise _error("the question has a part that is not text", "messages", "invalid_value")
-    return "\n".join(map(str, texts))
+    return [*((role, text) for role, text in earlier if text), ("user", "\n".join(map(str, texts)))]
+
+
+def _texts(message: Message) -> list[str | None]:
+    """Return the texts of a message's parts; None for a part that is not text."""
+    if isinstance(message.content, str) or message.content is None:
+        return [message.content or ""]
+    texts = (part.get("text") if part.get("type") == "text" else None for part in message.content)
+    return [text if isinstance(text, str) else None for text in texts]
+
+
+def rewritten(response: AskResponse) -> str | None:
+    """Return the question that a follow-up was rewritten to; None if only the last message was read."""
+    calls = (call for call in response.answer.trace.calls if call.task == CHAT_QUESTION.name and call.output)
+    return next((call.output["question"] for call in calls if call.output), None)
 
 
 def _head(started: AskStarted | AskResponse, object_type: str) -> dict[str, Any]:

@@ -1,0 +1,42 @@
+"""The task that rewrites the last message of a chat as a question that is understandable alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from polyhop.prompts.lines import Line
+from polyhop.prompts.show import one_line
+from polyhop.prompts.tasks.base import Fields, Output, Task
+
+MAX_TURN_CHARS = 600
+"""Maximum length of a shown turn, in characters."""
+
+
+class StandaloneQuestion(Output):
+    """A question that can be understood without the conversation."""
+
+    question: str = Field(description="the last message as one question that can be understood alone")
+
+    def missing(self) -> str | None:
+        return None if self.question else "the question must not be empty"
+
+
+def show_conversation(turns: Sequence[tuple[str, str]] | None, fields: Fields) -> str:
+    """Show the turns of a conversation, a line each.
+
+    >>> show_conversation([("user", "Who led the Kon-Tiki expedition?"), ("assistant", "Thor Heyerdahl [1]")], {})
+    'User: Who led the Kon-Tiki expedition?\\nAssistant: Thor Heyerdahl [1]'
+    """
+    return "\n".join(f"{role.capitalize()}: {one_line(text[:MAX_TURN_CHARS])}" for role, text in turns or ())
+
+
+CHAT_QUESTION = Task(
+    "chat.question",
+    fields=("conversation", "question"),
+    output=StandaloneQuestion,
+    lines=(Line("Standalone question", "question", also=("rewritten question",), bare=True),),
+    default={"question": ""},
+    show={"conversation": show_conversation},
+)
