@@ -120,6 +120,7 @@ def test_searchains_set_up_shows_a_baseline_no_fewer_than_searchain_unless_its_t
     assert fewest(method, settings, kind) >= min(settings.get("shots", system), system)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [key for key in keys() if recipe(key).is_result and recipe(key).setup != "promptrank"])
 def test_a_recipe_shows_no_baseline_fewer_demonstrations_than_its_system(key: str) -> None:
     """Unless the paper does: SearChain's Table 8 says how many each has."""

@@ -140,6 +140,7 @@ def lasting(out: Path) -> dict[str, Any]:
     return {name: unnumbered(held) for name, held in files(out).items() if name not in ("metrics.json", "run.json")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ASKING)
 def test_usage_tells_what_the_server_was_asked(method: str, tmp_path: Path) -> None:
     """With enough attempts a call, whatever goes wrong, every question is answered and every attempt counted. (A clock

@@ -161,6 +161,7 @@ def form_of(system: str) -> str:
 # --- a folder of one's own ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_folder_overrides_file_by_file(override: Write) -> None:
     book = override("answer.direct.md", DIRECT.replace(INPUT, "Frage: {question}"))
     assert book["answer.direct"].render({"question": "Wer?"})[-1]["content"] == "Frage: Wer?"
@@ -172,6 +173,7 @@ def test_a_folder_overrides_file_by_file(override: Write) -> None:
     assert changed == {"answer.direct"}
 
 
+@pytest.mark.slow
 def test_a_folders_demonstrations_serve_every_task_that_borrows_them(override: Write) -> None:
     line = {"fields": {"question": "Who?"}, "output": {"rationale": "It was Ann.", "answer": "Ann"}}
     book = override("answer.cot.demos.jsonl", f"\n{json.dumps(line)}\n\n")

@@ -332,6 +332,7 @@ def test_equal_requests_under_way_at_once_are_one(index: Index, tmp_path: Path) 
     assert swept.to_dict()["asked"] == len(model.calls)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cache", [None, True, False, "FILE"])
 def test_a_named_model_is_opened_once_and_its_replies_are_cached_as_asked(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: bool | str | None
@@ -387,6 +388,7 @@ class Stopped(PolyhopError):
     """What stops a sweep in a test."""
 
 
+@pytest.mark.slow
 def test_a_sweep_that_was_stopped_goes_on_wherever_it_was(index: Index, tmp_path: Path) -> None:
     whole = lm()
     grid = {"fusion": ["evidence", "paragraph"], "expansion": ["mpc", "direct"]}

@@ -155,6 +155,7 @@ def test_what_is_found_is_looked_up_once() -> None:
     assert set(world.linked.values()) == {1}
 
 
+@pytest.mark.slow
 def test_the_questions_are_the_first_or_drawn() -> None:
     assert list(tuned(World(), limit=2).usual.questions) == ["q0", "q1"]
     drawn = [list(tuned(World(), limit=3, sample=seed).usual.questions) for seed in (1, 1, 2)]
@@ -272,6 +273,7 @@ def whole() -> StagedSearchResult:
     return tuned(World())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trials", [0, 1, 10, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 10))])
 def test_a_search_that_was_stopped_goes_on_after_the_last_trial(
     tmp_path: Path, whole: StagedSearchResult, trials: int
@@ -289,6 +291,7 @@ def test_a_search_that_was_stopped_goes_on_after_the_last_trial(
     assert not last.lm.score_calls
 
 
+@pytest.mark.slow
 def test_only_what_was_measured_with_the_same_counts(tmp_path: Path) -> None:
     tuned(World(), work=tmp_path)
     for more in ({"limit": 3}, {"first": 50}, {"lm": ScriptedLM({}, name="another", score=lambda request: -1.0)}):
@@ -393,6 +396,7 @@ def test_what_was_found_is_used_by_the_method_the_retriever_and_the_reranker(tmp
         assert {(said(call), call.temperature) for call in world.lm.score_calls} == {("good", 1.2)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "named"), [("mdr:folder", True), ("bm25", True), ("bm25:x", False), ("world", False)])
 def test_a_retriever_that_can_be_opened_by_its_name_is_named(name: str, named: bool) -> None:
     world = World()
