@@ -1,7 +1,7 @@
-"""Ask your own documents: a folder of text, Markdown, HTML or EPUB files (PDF and Word with `polyhop[docs]`).
+"""Ask your own documents: a folder of text, Markdown, HTML and other files (PDF and Word with `polyhop[docs]`).
 
-Writes three notes first. Each question needs two of them; a citation names the file and the heading. The notes do not
-answer the last question: the model's confidence is low, and its answer is withheld.
+Writes three notes first. Each question needs two of them; a citation names the heading and the file. The notes do not
+answer the last question: the model's confidence is low, its answer is withheld, and the nearest notes are named.
 
     python examples/own_corpus.py
 
@@ -10,17 +10,21 @@ prints
     In which village was the designer of the third lighthouse of Eddystone born?
     Austhorpe [2]
 
-    - [1] Lighthouses (lighthouses.md, Eddystone)
+    - [1] Lighthouses › Eddystone (lighthouses.md)
     - [2] John Smeaton (people/smeaton.md)
 
     In which town was the inventor of the lens of Cordouan born?
     Broglie [2]
 
-    - [1] Lighthouses (lighthouses.md, Cordouan)
+    - [1] Lighthouses › Cordouan (lighthouses.md)
     - [2] Augustin Fresnel (people/fresnel.md)
 
     How tall was the lighthouse of Alexandria?
-    (no answer)
+    The documents do not say.
+
+    - nearest: Lighthouses › Cordouan (lighthouses.md)
+    - nearest: Lighthouses › Eddystone (lighthouses.md)
+    - nearest: Augustin Fresnel (people/fresnel.md)
 """
 
 import tempfile
@@ -72,4 +76,4 @@ with tempfile.TemporaryDirectory() as folder:
     with polyhop.Pipeline(folder, method="hops", lm="pocket", k=2, abstain_below=0.3) as qa:
         for question in QUESTIONS:
             print(question)
-            print(with_references(qa.ask(question)) or "(no answer)", end="\n\n")
+            print(with_references(qa.ask(question)), end="\n\n")
