@@ -79,6 +79,7 @@ def bench(data: Path, results: pocket.Results) -> pocket.Bench:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 def test_every_part_gives_its_rows_once(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results = pocket.Results(tmp_path / "rows.json", {"split": "dev"})

@@ -51,6 +51,7 @@ def test_a_part_is_what_the_code_gives(part: Part) -> None:
     assert part.shown == method_pages.part(part.name, part.arguments), "run python -m tests.kit.method_pages"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [part for part in parts() if part.name == "trace"], ids=named)
 def test_a_trace_is_what_the_method_does(part: Part) -> None:
     """What ``pocket`` measures may differ a little on a processor that rounds otherwise (its card says so)."""

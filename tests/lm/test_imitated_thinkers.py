@@ -54,7 +54,7 @@ async def answers(method: str, persona: str, questions: list[Question]) -> tuple
 @pytest.mark.parametrize(
     "persona", ["thinker", *(pytest.param(name, marks=pytest.mark.slow) for name in ("tag thinker", "channel thinker"))]
 )
-@pytest.mark.parametrize("method", [*SYSTEMS, *BASELINES])
+@pytest.mark.parametrize("method", [*SYSTEMS, *(pytest.param(name, marks=pytest.mark.slow) for name in BASELINES)])
 async def test_thoughts_change_no_answer(method: str, persona: str) -> None:
     questions = read_questions("demo")[:3]
     plain, calm = await answers(method, "plain", questions)

@@ -268,6 +268,7 @@ def test_run_metrics_on_the_command_line(cli: Callable[..., tuple[int, str, str]
 # --- speed -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ten_thousand_predictions_are_scored_in_seconds() -> None:
     passages = [Passage(f"p{n}", f"Title {n}", "") for n in range(15)]
     predictions = [

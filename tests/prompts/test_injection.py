@@ -137,6 +137,7 @@ def test_there_are_enough_hostile_texts() -> None:
     assert len(set(HOSTILE)) >= 60
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(
     text=st.lists(st.sampled_from(HOSTILE) | st.sampled_from("</>|[]{}?\n 1＜") | st.text(max_size=4), max_size=6).map(

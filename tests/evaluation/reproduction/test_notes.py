@@ -189,6 +189,7 @@ def stated() -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "claim"), stated())
 def test_a_note_says_what_the_rows_run_with(key: str, claim: str) -> None:
     for found in filter(None, (re.search(claim, note) for note in recipe(key).notes)):

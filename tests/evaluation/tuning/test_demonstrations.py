@@ -92,6 +92,7 @@ def test_what_is_written_can_be_drawn_from(index: Index, tmp_path: Path) -> None
         write_demonstrations(tmp_path, [BRIDGE], index)
 
 
+@pytest.mark.slow
 def test_tuning_draws_from_the_file_that_it_writes(index: Index, tmp_path: Path) -> None:
     file, lm = tmp_path / "demos.jsonl", ScriptedLM({}, score=lambda request: -1.0)
     questions = [question(f"{kind} {n}", kind, *titles) for n in range(3) for kind, titles in GOLD.items()]
@@ -112,6 +113,7 @@ def test_tuning_draws_from_the_file_that_it_writes(index: Index, tmp_path: Path)
         tune_promptrank(questions, index, lm, demos=6, **given)
 
 
+@pytest.mark.slow
 def test_a_file_that_changed_is_measured_again(index: Index, tmp_path: Path) -> None:
     file, lm = tmp_path / "demos.jsonl", ScriptedLM({}, score=lambda request: -1.0)
     questions = [question(f"{kind} {n}", kind, *titles) for n in range(3) for kind, titles in GOLD.items()]

@@ -134,6 +134,7 @@ def test_marks_are_not_candidates() -> None:
     assert [trial.settings["instruction"] for trial in found.stages[0].trials[:2]] == [None, "none"]
 
 
+@pytest.mark.slow
 def test_of_equals_the_first_tried_is_kept() -> None:
     assert tuned(World(), ("after: too", "good")).settings["instruction"] == "after: too"
     assert tuned(World(), ("good", "after: too", "good")).settings["instruction"] == "good"
@@ -212,6 +213,7 @@ def test_the_one_instruction_is_kept_unless_several_are_better() -> None:
     assert found.settings["instruction"] == "good"
 
 
+@pytest.mark.slow
 def test_a_search_that_was_stopped_among_the_ensembles_goes_on_there(tmp_path: Path) -> None:
     trial = 4 * 4  # questions and passages
     with pytest.raises(PolyhopError, match="the server is gone"):

@@ -76,6 +76,7 @@ def longest(report: Report) -> int:
     return max(int(row["usage"]["volatile"]["layers"]) for row in report.rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["cot-sc", "resp", "tor", "searchain"])
 def test_a_batched_run_equals_the_direct_run(tmp_path: Path, method: str) -> None:
     with in_thread(FakeServer(kit.say)) as server:
@@ -111,6 +112,7 @@ async def _task_group(*branches: Coroutine[Any, Any, str]) -> list[str]:
     return [task.result() for task in tasks]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fork", "layers"), [("run.gather", 1), ("TaskGroup", 2), ("asyncio.gather", 2)])
 def test_a_method_may_fork_by_asyncio_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fork: str, layers: int

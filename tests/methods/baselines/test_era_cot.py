@@ -45,7 +45,7 @@ KEPT = ["Raft led by Heyerdahl", "Heyerdahl born in Larvik", "Raft its leader bo
 
 
 async def test_the_five_steps_and_what_each_of_them_sees() -> None:
-    answer, model = await play("era-cot", script(), hits=HITS, latency=1.0)
+    answer, model = await play("era-cot", script(), hits=HITS, latency=0.01)
     assert steps(model) == ["entities", "relations", "infer", "score", "answer"]
     fields = [dict(call.fields) for call in model.calls]
     assert {(each.pop("question"), names(each.pop("passages"))) for each in fields} == {("Q", "a b c d e")}

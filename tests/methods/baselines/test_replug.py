@@ -50,7 +50,7 @@ def ensemble(answer: Answer) -> tuple[dict[str, float], dict[str, float]]:
 
 async def test_each_passage_is_read_by_itself_all_at_once() -> None:
     said = by_passage(a="Rome", b="Oslo", c="Rome", d="Rome", e="Oslo")
-    answer, model = await play("replug", said, hits=HITS, latency=1.0)
+    answer, model = await play("replug", said, hits=HITS, latency=0.01)
     assert [call.task for call in model.calls] == ["answer.read"] * 5
     assert sorted(names(call.fields["passages"]) for call in model.calls) == ["a", "b", "c", "d", "e"]
     assert (answer.text, answer.usage.layers, bool(answer.evidence)) == ("Rome", 1, True)

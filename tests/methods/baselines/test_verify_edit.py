@@ -108,7 +108,7 @@ async def test_the_likeliest_chain_of_the_majoritys_is_edited() -> None:
 
 
 async def test_each_sentence_gets_a_question_passages_and_an_edit_then_the_question_is_answered_anew() -> None:
-    answer, model = await play("verify-edit", script(), hits=HITS, latency=1.0)
+    answer, model = await play("verify-edit", script(), hits=HITS, latency=0.01)
     assert tasks(model) == ["answer.cot"] * 5 + ["question"] * 2 + ["edit"] * 2 + ["answer"]
     asked, edited = model.calls[5:7], model.calls[7:9]
     assert [(call.fields["question"], call.fields["sentence"]) for call in asked] == [
