@@ -74,11 +74,11 @@ def test_no_text_raises_anything_but_malformed(text: str) -> None:
 ), name=st.sampled_from(NAMES))  # fmt: skip
 def test_no_json_raises_anything_but_malformed(value: Any, name: str) -> None:
     text = json.dumps(
-        dict.fromkeys(["information", "answer", "summary", "response", "sub_question", "content"], "a")
+        dict.fromkeys(["information", "answer", "summary", "response", "sub_question", "content", "question"], "a")
         | {"nodes": [{"query": "a", "answer": "a"}]}
         | {"triplets": [], "sentence": "a", "recitations": ["a"], "sub_questions": ["a"]}
         | {"candidates": ["a"], "valid": True, "better": 1, "entities": ["a"], "scores": [1]}
-        | {"order": [1], "grade": 1}
+        | {"order": [1], "grade": 1, "verdict": "supported"}
         | {"action": "Search", "argument": "a", "value": "sure", "correct": True}
         | {"relevant": True, "supported": False, "sufficient": True, "answered": True, name: value}
     )

@@ -338,9 +338,9 @@ async def test_a_question_that_is_none_or_too_long_is_refused(stream: bool) -> N
 async def test_an_answer_that_nothing_supports_says_so() -> None:
     async with chatting(Model("Rome")) as (client, _):
         response = await client.chat.completions.create(model="direct", messages=user())
-    assert response.choices[0].message.content == ("Rome\n\n*No retrieved passage was found to support this answer.*")
+    assert response.choices[0].message.content == "Rome\n\n*Not verified: no passage is cited for this answer.*"
     assert ours(response)["supported"] is False
-    assert ours(response)["notice"].startswith("No retrieved passage")
+    assert ours(response)["notice"].startswith("Not verified")
 
 
 async def test_a_withheld_answer_says_so() -> None:

@@ -132,7 +132,7 @@ async def test_an_abstention_says_so() -> None:
         result = await asking.call_tool("answer_question", {"question": QUESTION, "corpus": "empty"})
     assert result.structured_content["supported"] is False
     assert result.structured_content["abstained"] is True
-    assert "No answer was found" in result.structured_content["notice"]
+    assert "The documents do not say" in result.structured_content["notice"]
 
 
 async def test_the_method_can_be_chosen() -> None:

@@ -97,6 +97,8 @@ def test_a_statement_about_two_values_is_true_or_false(question: str, answer: st
         (("Hubs: The Otter weighs 2 kg. The Stoat is green.",), "Is the Otter heavier than the Stoat?", None),
         (("Towns: Ostwik and Larn are towns in Norland.",), "Is Ostwik further north than Larn?", None),
         (("Staff: Ann Lee joined in 2019. Ida Kuhn joined in 2019.",), "Who joined first, Ann Lee or Ida Kuhn?", None),
+        (("Ann Lee: Ann Lee died on 16 May 2016.", "Tom Reed: Tom Reed died on 3 June 1950."),
+         "Who lived longer, Ann Lee or Tom Reed?", None),
     ],
 )  # fmt: skip
 def test_a_draw_and_what_cannot_be_compared_are_said(texts: tuple[str, ...], question: str, answer: str | None) -> None:

@@ -16,7 +16,7 @@ from polyhop.lm.pocket.reading.passage import ParsedPassage, share_of
 from polyhop.lm.pocket.reading.quantities import Quantity, find_quantities, less
 from polyhop.lm.pocket.reading.question import ParsedQuestion
 from polyhop.lm.pocket.reading.tables import country_of, measures, relations
-from polyhop.lm.pocket.reading.text import Date, content_stems, parse_date, stem_weight
+from polyhop.lm.pocket.reading.text import content_stems, parse_date, stem_weight
 
 _WORKS = re.compile(r"\b(?:films?|movies?|songs?|books?|novels?|albums?)\b", re.IGNORECASE)
 _YEAR = re.compile("1[5-9][0-9]{2}|20[0-9]{2}")
@@ -229,12 +229,11 @@ def _same(what: str, first: str, second: str) -> bool | None:
 def _first_wins(comparison: Comparison, first: str, second: str) -> int | None:
     """1 if the first of two values wins, -1 if the second does, 0 if they are equal; None if that is unknown."""
     if comparison.what == "life":
-        difference = _years(first) - _years(second)
-        return (
-            (difference > 0) - (difference < 0)
-            if comparison.wins.get("time", 1) > 0
-            else (difference < 0) - (difference > 0)
-        )
+        lived, other = _days(first), _days(second)
+        if lived is None or other is None:
+            return None
+        longer = (lived > other) - (lived < other)
+        return longer if comparison.wins.get("time", 1) > 0 else -longer
     for a, b in _alike(first, second):
         sign = comparison.wins.get(_dimension(comparison, a) or "")
         if sign is None:
@@ -251,8 +250,12 @@ def _alike(first: str, second: str) -> list[tuple[Quantity, Quantity]]:
     return [(a, b) for a in find_quantities(first) for b in find_quantities(second) if a.dimension == b.dimension]
 
 
-def _years(life: str) -> float:
-    born, died = (parse_date(part) or Date(0) for part in life.split(" – ", 1))
+def _days(life: str) -> int | None:
+    """The length of a life written "born – died", in days of months of 31; None without both dates."""
+    dates = [parse_date(part) for part in life.split(" – ")]
+    if len(dates) != 2 or dates[0] is None or dates[1] is None:
+        return None
+    born, died = dates[0], dates[1]
     return (died.year - born.year) * 372 + (died.month - born.month) * 31 + died.day - born.day
 
 
