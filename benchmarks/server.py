@@ -2,6 +2,7 @@
 
     python -m benchmarks.server --check
     python -m benchmarks.server --seconds 5
+    python -m benchmarks.server --only batches
 
 The server is a process of its own on loopback, over the demo's corpus, with a scripted model of 100 ms a call:
 
@@ -12,6 +13,8 @@ The server is a process of its own on loopback, over the demo's corpus, with a s
 - *slow readers*: for a quarter of the time the same again, beside 8 clients that take 64 bytes of a stream a second.
 - *open streams*: 1,000 streams of questions under way, and searches one after another beside them; then all clients
   leave, and their work must end.
+- *batches*: 512 queries, top 3, as a trainer in Search-R1's manner posts them to ``/retrieve``, in turn with the same
+  batch by the index alone, over synthetic passages; medians.
 
 ``--check`` exits with 1 when a bar is missed. Needs the extra ``serve``; one machine bears clients and server, so two
 cores should be free.
@@ -26,8 +29,9 @@ import resource
 import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,13 +40,17 @@ from typing import Any
 
 import aiohttp
 import orjson
+from benchmarks.bm25 import Synthetic
 
 import polyhop
 from polyhop import Pipeline, ScriptedLM
 from polyhop.data.questions import read_questions
 from polyhop.lm.base import Completion, Request
+from polyhop.retrieval.bm25 import BM25
+from polyhop.retrieval.index import Index, build_index
 
 LATENCY, CLIENTS, SLOW, STREAMS, KEPT = 0.1, 64, 8, 1_000, 200
+BATCH, TOP = 512, 3
 QUESTIONS = [question.text for question in read_questions("demo")]
 CORPUS = "demo"
 
@@ -95,24 +103,25 @@ def scripted(latency: float) -> ScriptedLM:
 # --- the server ------------------------------------------------------------------------------------------------------
 
 
-def serve(method: str, latency: float, port: int) -> None:
+def serve(method: str, latency: float, port: int, corpus: str) -> None:
     """The process that is measured."""
     from polyhop.serve.http.app import Options, serve
     from polyhop.serve.service import Service
 
     allow_files()
-    corpora = {CORPUS: polyhop.open_corpus(CORPUS)}
+    corpora = {"corpus": polyhop.open_corpus(corpus)}
     lm = scripted(latency)
     service = Service(corpora, method=method, lm=lm, concurrency=2 * STREAMS, traces_kept=KEPT, grace=1.0)
     asyncio.run(serve(service, Options(), "127.0.0.1", port))
 
 
 @contextmanager
-def server(method: str, latency: float) -> Iterator[tuple[str, int]]:
+def server(method: str, latency: float, corpus: str = CORPUS) -> Iterator[tuple[str, int]]:
     """A server that is ready: its URL and its process."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "benchmarks.server", "--method", method, "--serve", str(latency), str(port)]
+    serving = ["--method", method, "--serve", str(latency), str(port), corpus]
+    command = [sys.executable, "-m", "benchmarks.server", *serving]
     with subprocess.Popen(command, cwd=Path(__file__).resolve().parent.parent) as process:
         try:
             asyncio.run(_ready(f"http://127.0.0.1:{port}", process))
@@ -343,25 +352,66 @@ async def until_idle(url: str) -> float:
     return time.perf_counter() - began
 
 
+async def batches(url: str, index: Index, queries: Sequence[str], rounds: int) -> list[Line]:
+    """A batch over HTTP, in turn with the index alone; both find the same."""
+    bm25, served, alone = BM25(index), list[float](), list[float]()
+    body = {"queries": queries, "topk": TOP, "return_scores": True}
+    async with session() as client:
+        for _ in range(rounds + 1):  # the first warms both up
+            began = time.perf_counter()
+            found = bm25.search_many_scored(queries, TOP)
+            alone.append(time.perf_counter() - began)
+            began = time.perf_counter()
+            async with client.post(f"{url}/retrieve", json=body) as response:
+                reply = orjson.loads(await response.read())["result"]
+            served.append(time.perf_counter() - began)
+            ids = [[row["document"]["id"] for row in rows] for rows in reply]
+            assert ids == [[passage.id for passage, _ in hits] for hits in found]
+    own, over = median(alone[1:]), median(served[1:])
+    return [
+        Line(f"index alone, {len(queries)} queries, top {TOP}", len(queries) / own, "/s"),
+        Line("the same by /retrieve", len(queries) / over, "/s"),
+        Line("time of a batch over the index's own", over / own, most=1 / 0.9),
+    ]
+
+
+def over_synthetic(method: str, passages: int, rounds: int) -> list[Line]:
+    """Batches over an index of synthetic passages."""
+    made = Synthetic(passages)
+    with tempfile.TemporaryDirectory(prefix="polyhop-bench-") as folder:
+        index = build_index(polyhop.open_corpus(made), Path(folder) / "index", links=False)
+        with server(method, 0.0, str(index.folder)) as (url, _):
+            return asyncio.run(batches(url, index, made.queries(BATCH), rounds))
+
+
 def main() -> None:
     """Measure, print the table and, asked to, check the bars."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="exit with 1 when a bar is missed")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long the clients ask")
     parser.add_argument("--method", default="iter-retgen", help="the method that is asked; its tasks answer")
-    parser.add_argument("--serve", nargs=2, metavar=("LATENCY", "PORT"), help=argparse.SUPPRESS)
+    parser.add_argument("--only", choices=["overhead", "load", "streams", "batches"], help="one part alone")
+    parser.add_argument("--passages", type=int, default=100_000, help="how many the batches are searched in")
+    parser.add_argument("--serve", nargs=3, metavar=("LATENCY", "PORT", "CORPUS"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        serve(options.method, float(options.serve[0]), int(options.serve[1]))
+        latency, port, corpus = options.serve
+        serve(options.method, float(latency), int(port), corpus)
         return
     allow_files()
     lines: list[Line] = []
-    with server(options.method, 0.0) as (url, _):
-        lines += asyncio.run(overhead(options.method, url, times=max(20, int(3 * options.seconds))))
-    with server(options.method, LATENCY) as (url, process):
-        lines += under_load(url, process, options.seconds)
-    with server(options.method, 60.0) as (url, process):
-        lines += asyncio.run(open_streams(url, process))
+    parts = [options.only] if options.only else ["overhead", "load", "streams", "batches"]
+    if "overhead" in parts:
+        with server(options.method, 0.0) as (url, _):
+            lines += asyncio.run(overhead(options.method, url, times=max(20, int(3 * options.seconds))))
+    if "load" in parts:
+        with server(options.method, LATENCY) as (url, process):
+            lines += under_load(url, process, options.seconds)
+    if "streams" in parts:
+        with server(options.method, 60.0) as (url, process):
+            lines += asyncio.run(open_streams(url, process))
+    if "batches" in parts:
+        lines += over_synthetic(options.method, options.passages, rounds=max(5, int(options.seconds / 4)))
     for line in lines:
         bar = "" if line.most is None else f"at most {line.most:g}{'  MISSED' if line.missed else ''}"
         print(f"{line.name:<36}{line.value:>10.2f} {line.unit:<4}{bar}")

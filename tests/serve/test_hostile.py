@@ -33,6 +33,12 @@ FIELDS = [
     ("/v1/ask", ASKING, "unknown"),
     *(("/v1/search", {"query": "town"}, name) for name in ("query", "k", "corpus", "unknown")),
     *(
+        ("/retrieve", {"queries": ["town", ""]}, name)
+        for name in ("queries", "queries.1", "topk", "return_scores", "corpus")
+    ),
+    *(("/search", {"query": "town"}, name) for name in ("query", "top_n", "return_score")),
+    ("/batch_search", {"query": ["town", ""]}, "query.1"),
+    *(
         ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Which town?"}]}, name)
         for name in (
             "model", "messages", "stream", "stream_options", "n", "tools", "response_format", "temperature",
@@ -113,7 +119,7 @@ def placed(body: dict[str, Any], field: str, value: str) -> bytes:
     inner = made
     for name in outer:
         inner = inner[int(name)] if isinstance(inner, list) else inner.setdefault(name, {})
-    inner[last] = "@"
+    inner[int(last) if isinstance(inner, list) else last] = "@"
     return json.dumps(made).replace('"@"', value).encode()
 
 

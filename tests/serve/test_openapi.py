@@ -64,6 +64,8 @@ def test_the_document_is_valid_and_whole(schema: Any) -> None:
     assert {
         "POST /v1/ask",
         "POST /v1/search",
+        "POST /retrieve",
+        "POST /batch_search",
         "GET /v1/traces/{trace_id}",
         "GET /v1/methods",
         "GET /v1/corpora/{corpus}",

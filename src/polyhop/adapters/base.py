@@ -6,7 +6,6 @@ as passages, and its retrievers and chat models behind one coroutine each.
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,7 @@ from polyhop.lm.base import Capabilities, Completion, Request
 from polyhop.lm.wire import read_chat
 from polyhop.net.failures import BadReply
 from polyhop.pipeline import Pipeline
-from polyhop.retrieval.base import AskingRetriever, Retriever, RunRetriever, ScoringRetriever
+from polyhop.retrieval.base import AskingRetriever, Retriever, RunRetriever
 from polyhop.types import Passage
 
 T = TypeVar("T")
@@ -56,10 +55,7 @@ class OpenPipeline:
 
     async def search(self, query: str, k: int) -> list[tuple[Passage, float | None]]:
         """Return the ``k`` best passages, best first, with the retriever's score if it gives one."""
-        retriever = self.pipeline.engine.retriever and self.pipeline.engine.retriever.source
-        if isinstance(retriever, ScoringRetriever):
-            return [*await asyncio.to_thread(retriever.search_scored, query, k)]
-        return [(passage, None) for passage in await self.pipeline.engine.search(query, k)]
+        return (await self.pipeline.engine.search_many([query], k))[0]
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine from synchronous code, on any thread."""

@@ -6,12 +6,15 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from polyhop.answer import NON_ANSWER, Answer, completed, with_citations, without_non_answer
+from polyhop.common.aio import gather
+from polyhop.common.turns import in_thread
 from polyhop.engine.call import Fields
 from polyhop.engine.equipment import Equipment
 from polyhop.engine.follow_up import standalone
 from polyhop.engine.run import Run
 from polyhop.engine.support import check_support
 from polyhop.prompts.kinds import in_form_of
+from polyhop.retrieval.base import AwaitedRetriever, Retriever, ScoringRetriever, check_passages
 from polyhop.retrieval.index import Index
 from polyhop.retrieval.within import Within
 from polyhop.trace import Step, Usage
@@ -64,3 +67,22 @@ class Engine(Equipment):
         run = Run(self, query, "search", "qa")
         with run.recorder.recording():
             return await run.search(query, k)
+
+    async def search_many(self, queries: Sequence[str], k: int) -> list[list[tuple[Passage, float | None]]]:
+        """Search for each query, as ``search`` does; each passage comes with the retriever's score, or None.
+
+        A retriever that takes many queries is called once, on a thread. A blank query finds nothing.
+        """
+        asked = [query for query in queries if query.strip()]
+        found = iter(await self._found(asked, k) if asked else [])
+        return [next(found) if query.strip() else [] for query in queries]
+
+    async def _found(self, queries: Sequence[str], k: int) -> Iterable[list[tuple[Passage, float | None]]]:
+        retriever = self.retriever and self.retriever.source  # a reranker over it is a source of its own
+        if isinstance(retriever, ScoringRetriever) and not isinstance(retriever, AwaitedRetriever):
+            return [[*hits] for hits in await in_thread(retriever.search_many_scored, queries, k)]
+        if isinstance(retriever, Retriever):
+            found = await in_thread(retriever.search_many, queries, k)
+        else:
+            found = await gather(*(self.search(query, k) for query in queries))
+        return [[(passage, None) for passage in check_passages(passages)[:k]] for passages in found]

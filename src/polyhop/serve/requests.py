@@ -21,6 +21,9 @@ from polyhop.types import Kind
 MAX_PASSAGES = 100
 """Maximum number of hits of one search."""
 
+MAX_BATCH_PASSAGES = 20_000
+"""Maximum number of hits of all the searches of one request."""
+
 MAX_SETTING = 10_000
 """The largest number that a client may give a setting, so that none exhausts the memory."""
 
@@ -101,6 +104,10 @@ class RequestPolicy:
             for name, option in REQUEST_LIMITS.items()
         }
         return replace(request, method=method.name, corpus=corpus, settings=settings, **limits)
+
+    def readable(self, query: str) -> str:
+        """Return a query cut to the maximum length, a question mark in place of half of a surrogate pair."""
+        return query[: self.max_question_chars].encode("utf-8", "replace").decode()
 
     def check_text(self, what: str, text: str) -> None:
         """Raise ``UsageError`` for a question or query that is empty, too long or no text."""

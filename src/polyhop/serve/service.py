@@ -29,11 +29,11 @@ from polyhop.serve.answer_cache import AnswerCache
 from polyhop.serve.errors import Busy, OutOfTime, Stopping, UnknownCorpus, UnknownTrace
 from polyhop.serve.limits import CLIENT
 from polyhop.serve.metrics import Metrics
+from polyhop.serve.requests import MAX_BATCH_PASSAGES, RequestPolicy, naming, pipeline_key
 from polyhop.serve.requests import MAX_PASSAGES as MAX_PASSAGES
 from polyhop.serve.requests import AskRequest as AskRequest
 from polyhop.serve.requests import AskResponse as AskResponse
 from polyhop.serve.requests import AskStarted as AskStarted
-from polyhop.serve.requests import RequestPolicy, naming, pipeline_key
 from polyhop.serve.resources import CorpusFacts, Resources
 from polyhop.trace import Ask, Step
 from polyhop.types import Passage, Question
@@ -165,6 +165,23 @@ class Service:
         async with self._turn():
             return await pipeline.engine.search(query, k)
 
+    async def search_many(
+        self, queries: Sequence[str], k: int, corpus: str | None = None
+    ) -> list[list[tuple[Passage, float | None]]]:
+        """Return the ``k`` best passages for each query as ``Engine.search_many`` does, in one turn of the service.
+
+        These are a model's own words: a query that is longer than a question may be is cut.
+        """
+        self._check_admitted()
+        if len(queries) * k > MAX_BATCH_PASSAGES:
+            raise UsageError(
+                f"{counted(len(queries), 'queries')} with {counted(k, 'passages')} each: a request may ask for "
+                f"{MAX_BATCH_PASSAGES} passages at most; split it"
+            )
+        pipeline = await self._pipeline(self.resolved(AskRequest("?", corpus=corpus)))
+        async with self._turn():
+            return await pipeline.engine.search_many([self._policy.readable(query) for query in queries], k)
+
     async def facts(self, corpus: str) -> CorpusFacts:
         """Return the size of a corpus and examples of its content.
 
@@ -252,9 +269,7 @@ class Service:
     # --- inside --------------------------------------------------------------------------------------------------
 
     async def _begin(self, request: AskRequest) -> tuple[AskStarted, Pipeline]:
-        self._check_open()
-        if self._slots.locked() and self.metrics.gauges["waiting"] >= self._waiting:
-            raise Busy("the service has reached its maximum number of running and waiting questions; try again later")
+        self._check_admitted()
         started = AskStarted(secrets.token_hex(8), replace(self.resolved(request), client=CLIENT.get()))
         return started, await self._pipeline(started.request)
 
@@ -330,6 +345,11 @@ class Service:
         while len(self._pipelines) > self._pipelines_kept:
             self._pipelines.popitem(last=False)
         return await asyncio.shield(opening)  # one caller's cancellation must not cancel the shared task
+
+    def _check_admitted(self) -> None:
+        self._check_open()
+        if self._slots.locked() and self.metrics.gauges["waiting"] >= self._waiting:
+            raise Busy("the service has reached its maximum number of running and waiting questions; try again later")
 
     def _check_open(self) -> None:
         if self._closing is not None:

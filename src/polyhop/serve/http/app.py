@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from polyhop import __version__
 from polyhop.common.extras import require
 from polyhop.errors import UsageError
-from polyhop.serve.http import chat, errors, native
+from polyhop.serve.http import chat, errors, native, retrieve
 from polyhop.serve.http.guard import Gate, RequestLog
 from polyhop.serve.http.replies import reply
 from polyhop.serve.limits import ClientLimits, Keys
@@ -121,7 +121,7 @@ def create_app(service: Service, options: Options | None = None) -> "FastAPI":
     app.add_api_route("/health", health, tags=["operations"])
     app.add_api_route("/ready", ready, tags=["operations"])
     app.add_api_route("/metrics", metrics, tags=["operations"], response_class=PlainTextResponse)
-    for router in (native.router, chat.router, native.runs_router):
+    for router in (native.router, chat.router, retrieve.router, native.runs_router):
         app.include_router(router(service))
     app.add_api_route("/", page, include_in_schema=False)
     app.mount("/static/view", StaticFiles(directory=VIEW))
