@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 from polyhop.cli import main
+from polyhop.data.corpora import open_corpus
 from polyhop.data.questions import read_questions
 from tests.data.test_formats import FEVER, HOTPOTQA, MUSIQUE, STRATEGYQA, ZSRE, array, lines
 
@@ -146,6 +147,12 @@ def test_corpus_from_contexts_and_a_run_handed_in(polyhop: Polyhop, tmp_path: Pa
     assert {1, 2} <= set(musique["predicted_support_idxs"]) <= {0, 1, 2}
     assert orjson.loads(handed_in("kilt"))["output"][0]["answer"] == musique["predicted_answer"]
     assert handed_in("trec-run").split()[:2] == ["2hop__1_2", "Q0"]
+    (sample,) = map(orjson.loads, handed_in("ragas").splitlines())
+    assert (sample["user_input"], sample["reference"]) == (MUSIQUE["question"], MUSIQUE["answer"])
+    assert sample["response"] == musique["predicted_answer"]
+    ranked = {passage.id: f"{passage.title}\n{passage.text}" for passage in open_corpus(corpus)}
+    assert sample["retrieved_contexts"] == [ranked[id] for id in sample["retrieved_context_ids"]]
+    assert set(sample["reference_context_ids"]) <= set(sample["retrieved_context_ids"])
     assert polyhop("data", "predictions", run, "--to", "musique").code == 2
     assert polyhop("data", "predictions", run, "--to", "hotpot").code == 2
     assert polyhop("data", "predictions", tmp_path, "--to", "kilt").code == 2
@@ -159,6 +166,9 @@ def test_corpus_from_contexts_and_a_run_handed_in(polyhop: Polyhop, tmp_path: Pa
         "the dataset has no question '2hop__1_2'"
         in polyhop("data", "predictions", run, "--to", "kilt", "--dataset", other).err
     )
+    (run / "traces" / "00000.json").unlink()
+    result = polyhop("data", "predictions", run, "--to", "ragas")
+    assert (result.code, "the trace of question '2hop__1_2'" in result.err) == (2, True)
 
 
 def test_run_accepts_any_format_and_a_forced_one(polyhop: Polyhop, tmp_path: Path) -> None:

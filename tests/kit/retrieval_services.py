@@ -137,6 +137,63 @@ def search_r1(passages: Sequence[Passage]) -> Answer:
     return answer
 
 
+# --- RAG servers ------------------------------------------------------------------------------------------------------
+
+
+def lightrag(passages: Sequence[Passage]) -> Answer:
+    """LightRAG's server, as its ``query_routes.py`` and ``utils_api.py`` answer."""
+
+    def answer(received: Received) -> Any:
+        if received.path != "/query/data":
+            return failing(404, {"detail": "Not Found"})
+        if received.headers.get("X-API-Key") != KEY:
+            return failing(403, {"detail": "Invalid API Key"})
+        body, failure = received.body, {"status": "failure", "data": {}, "metadata": {}}
+        if len(body["query"].strip()) < 3:
+            return failing(400, {**failure, "message": "Validation error: RAG query is too short."})
+        mode = body.get("mode", "mix")
+        if not (hits := ranked(passages, body["query"], body.get("chunk_top_k", 20))):
+            none = {"failure_reason": "no_results", "mode": mode}
+            return {**failure, "message": "Query returned no results", "metadata": none}
+        chunks = [
+            {"content": p.text, "file_path": p.title or "unknown_source", "chunk_id": p.id, "reference_id": str(number)}
+            for number, (p, _) in enumerate(hits, 1)
+        ]
+        entity = {"entity_name": "Ada", "description": "A model wrote this.", "source_id": chunks[0]["chunk_id"]}
+        data = {"entities": [entity], "relationships": [], "chunks": chunks, "references": []}
+        return {"status": "success", "message": "Query executed", "data": data, "metadata": {"query_mode": mode}}
+
+    return answer
+
+
+def ragflow(passages: Sequence[Passage]) -> Answer:
+    """RAGFlow's retrieval call, as its ``api/apps/sdk/doc.py`` answers: most errors have status 200."""
+
+    def answer(received: Received) -> Any:
+        body = received.body
+        if received.path != "/api/v1/retrieval":
+            return failing(404, {"code": 404, "message": f"Not Found: {received.path}", "data": None})
+        if received.headers.get("Authorization") != f"Bearer {KEY}":
+            return {"code": 109, "data": False, "message": "Authentication error: API key is invalid!"}
+        if body["dataset_ids"] != ["d1", "d2"]:
+            return {"code": 102, "message": f"You don't own the dataset {body['dataset_ids'][0]}."}
+        chunks = [
+            {
+                "id": p.id,
+                "content": p.text,
+                "document_id": "f1",
+                "document_keyword": p.title,
+                "dataset_id": "d1",
+                "similarity": score,
+                "positions": [],
+            }
+            for p, score in ranked(passages, body["question"], body.get("page_size", 30))
+        ]
+        return {"code": 0, "data": {"chunks": chunks, "doc_aggs": [], "total": len(chunks)}}
+
+    return answer
+
+
 # --- web search -------------------------------------------------------------------------------------------------------
 
 

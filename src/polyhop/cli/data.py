@@ -6,6 +6,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -29,19 +30,20 @@ from polyhop.data.submissions import (
     hotpotqa_submission,
     kilt_submission,
     musique_submission,
+    ragas_samples,
     trec_qrels,
     trec_run,
     two_wiki_submission,
 )
 from polyhop.errors import DataError, UnknownName, UsageError
-from polyhop.types import Question
+from polyhop.types import Passage, Question
 
 _ROWS: Mapping[str, Callable[[Question], dict[str, Any]]] = {"flashrag": flashrag_row, "jsonl": plain_row}
 _QRELS = "trec-qrels"
 CONVERTED = (*_ROWS, _QRELS)
 OWN_IDS = (*ID_FIELDS, "q_id")
 """A sample keeps records unchanged if they have an id; others are known by their position, which changes."""
-HANDED_IN = ("hotpotqa", "2wiki", "musique", "kilt", "trec-run")
+HANDED_IN = ("hotpotqa", "2wiki", "musique", "kilt", "trec-run", "ragas")
 
 DatasetPath = Annotated[
     Path, typer.Argument(metavar="DATASET", help="Questions in any known format, hf:DATASET[:SPLIT], or 'demo'.")
@@ -232,14 +234,14 @@ def data_corpus_from_contexts(
 @data_app.command("predictions")
 def data_predictions(
     run: Annotated[Path, typer.Argument(help="A run's folder.")],
-    to: Annotated[str, opt.option(help="hotpotqa, 2wiki, musique, kilt or trec-run.")],
+    to: Annotated[str, opt.option(help="hotpotqa, 2wiki, musique, kilt, trec-run or ragas.")],
     out: WrittenTo = None,
     dataset: Annotated[
         Path | None, opt.option(help="The dataset of the run: gives the order and, for musique, the paragraph numbers.")
     ] = None,
     form: opt.DatasetFormat = None,
 ) -> None:
-    """Write a run's predictions for a benchmark's scorer."""
+    """Write a run's predictions for a benchmark's scorer, or as samples for Ragas."""
     from polyhop.evaluation.store import PREDICTIONS, read_predictions
 
     if to not in HANDED_IN:
@@ -252,7 +254,7 @@ def data_predictions(
     contexts = _contexts(opened(dataset, form)) if dataset is not None else {}
     if dataset is not None:
         rows = _in_order(rows, list(contexts))
-    _write(out, lambda stream: _write_submission(to, rows, contexts, f"polyhop-{run.resolve().name}", stream))
+    _write(out, lambda stream: _write_submission(to, rows, contexts, run, stream))
     _done(f"predictions of {counted(len(rows), 'questions')}", out)
     if missing := len(contexts) - len(rows) if contexts else 0:
         say(f"no prediction for {counted(missing, 'questions')} of the dataset; an official scorer expects all of them")
@@ -261,7 +263,7 @@ def data_predictions(
 
 
 def _write_submission(
-    to: str, rows: Sequence[Row], contexts: Mapping[str, Sequence[Context]], tag: str, stream: BinaryIO
+    to: str, rows: Sequence[Row], contexts: Mapping[str, Sequence[Context]], run: Path, stream: BinaryIO
 ) -> int:
     match to:
         case "hotpotqa":
@@ -272,8 +274,21 @@ def _write_submission(
             return write_objects(musique_submission(rows, contexts), stream)
         case "kilt":
             return write_objects(kilt_submission(rows), stream)
+        case "ragas":
+            return write_objects(ragas_samples(rows, partial(_ranked, run)), stream)
         case _:
-            return _write_text(trec_run(rows, tag), stream)
+            return _write_text(trec_run(rows, f"polyhop-{run.resolve().name}"), stream)
+
+
+def _ranked(run: Path, row: Row) -> Sequence[Passage]:
+    from polyhop.evaluation.store import ranked_passages
+
+    passages = ranked_passages(run, row)
+    if passages is None:
+        raise DataError(
+            f"the trace of question {row['id']!r}, which has the texts of its passages, cannot be read", run
+        )
+    return passages
 
 
 def _contexts(dataset: Dataset) -> dict[str, list[Context]]:

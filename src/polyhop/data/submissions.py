@@ -1,20 +1,21 @@
 """A run's predictions in the forms that the benchmarks' own scorers read, and in TREC's.
 
 HotpotQA: ``{"answer": {id: text}, "sp": {id: [[title, sentence]]}}``; 2WikiMultiHopQA adds ``"evidence": {id:
-[[subject, relation, object]]}``. MuSiQue and KILT: JSON lines. TREC: a run (``qid Q0 docid rank score tag``) and qrels
-(``qid 0 docid relevance``), as trec_eval and ir-measures read them.
+[[subject, relation, object]]}``. MuSiQue and KILT: JSON lines. Ragas: the lines that ``EvaluationDataset.from_jsonl``
+reads (the fields of its ``SingleTurnSample``, checked against its public code). TREC: a run (``qid Q0 docid rank score
+tag``) and qrels (``qid 0 docid relevance``), as trec_eval and ir-measures read them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from polyhop.data.contexts import Context
 from polyhop.data.musique import UNANSWERABLE
-from polyhop.types import Question
+from polyhop.types import Passage, Question
 
 Row: TypeAlias = Mapping[str, Any]
 """A line of a run's ``predictions.jsonl``."""
@@ -58,6 +59,25 @@ def kilt_submission(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
             pages.setdefault(id.partition("#")[0], title)
         provenance = [{"wikipedia_id": id, "title": title} for id, title in pages.items()]
         yield {"id": row["id"], "output": [{"answer": row["prediction"], "provenance": provenance}]}
+
+
+def ragas_samples(rows: Iterable[Row], ranked: Callable[[Row], Sequence[Passage]]) -> Iterator[dict[str, Any]]:
+    """Yield the samples of Ragas: question, answer, ranked passages with their titles, the first gold answer if any.
+
+    ``ranked`` returns the passages of a line.
+    """
+    for row in rows:
+        passages = ranked(row)
+        gold = {"reference": row["answers"][0]} if row["answers"] else {}
+        if ids := row.get("gold", {}).get("ids"):
+            gold["reference_context_ids"] = ids
+        yield {
+            "user_input": row["question"],
+            "response": row["prediction"],
+            "retrieved_contexts": ["\n".join(filter(None, (passage.title, passage.text))) for passage in passages],
+            "retrieved_context_ids": [passage.id for passage in passages],
+            **gold,
+        }
 
 
 def trec_run(rows: Iterable[Row], tag: str) -> Iterator[str]:

@@ -340,10 +340,10 @@ def _with_gold(rows: Sequence[Row], questions: Iterable[Question], folder: Path)
     by_id = {question.id: question for question in questions}
     if lost := next((row["id"] for row in rows if row["id"] not in by_id), None):
         raise UsageError(f"the dataset has no question {lost!r}, which {folder} answers: is it another one?")
-    return [with_gold(row, by_id[row["id"]], _ranked(folder, row)) for row in rows]
+    return [with_gold(row, by_id[row["id"]], ranked_passages(folder, row)) for row in rows]
 
 
-def _ranked(folder: Path, row: Row) -> list[Passage] | None:
+def ranked_passages(folder: Path, row: Row) -> list[Passage] | None:
     """Return the passages a line ranks, with their texts, from its trace; None if the trace is gone."""
     try:
         passages = read_trace(folder, row)["passages"]

@@ -196,6 +196,12 @@ def _served(scheme: str, rest: str) -> Retriever:
     return open_served(scheme, rest)
 
 
+def _rag_server(name: str, rest: str) -> Retriever:
+    from polyhop.retrieval.services.rag_servers import open_rag_server
+
+    return open_rag_server(name, rest)
+
+
 def _engine(kind: str, rest: str) -> Retriever:
     from polyhop.retrieval.engines import open_engine
 
@@ -204,6 +210,8 @@ def _engine(kind: str, rest: str) -> Retriever:
 
 for _scheme in ("http", "https"):
     register_retriever(f"{_scheme}:", brings_corpus=True)(partial(_served, _scheme))
+for _name in ("lightrag", "ragflow"):
+    register_retriever(f"{_name}:", brings_corpus=True)(partial(_rag_server, _name))
 for _kind in ("elastic", "opensearch", "postgres", "qdrant"):
     register_retriever(f"{_kind}:", brings_corpus=True)(partial(_engine, _kind))
 
