@@ -245,6 +245,8 @@ CASES = [
     ("flare", {"max_sentences": 2}),
     ("flare", {"retrieve_below": 0.0}),
     ("dsp", {"max_turns": 3, "samples": 2}),
+    ("knowtrace", {"max_turns": 2}),
+    ("crag", {"upper": 4, "strip_sentences": 1}),
 ]
 
 

@@ -151,6 +151,13 @@ class World:
             return self._acted(task, key, fields)
         if task.startswith(("sure.", "era_cot.", "verify_edit.", "recomp.")) and not task.endswith(".answer"):
             return self._condensed(task, key, fields)
+        if task == "crag.rewrite":
+            return {"query": self._pick(QUERIES, "query", *key)}
+        if task == "knowtrace.explore":
+            said = self._pick([*ANSWERS, None, None], "answer", *key)
+            count = 0 if said else 1 + int(3 * self._roll("how many", *key))
+            pairs = [f"{self._pick(QUERIES, str(n), *key)}; maker" for n in range(count)]
+            return {"rationale": None, "pairs": pairs, "answer": said}
         if task in ("cot.sentence", "flare.question", "dsp.hop"):
             return self._stepped(task, key, fields)
         direct = task in ("answer.direct", "recite.answer", "recomp.answer", "verify_edit.answer")

@@ -31,6 +31,7 @@ _ALWAYS = {
     "better": 1,
     "entities": ["x"],
     "scores": [9] * 10,
+    "grade": 2,
     "content": "x",
 }
 _OF_A_TASK: dict[str, dict[str, Any]] = {
@@ -38,6 +39,7 @@ _OF_A_TASK: dict[str, dict[str, Any]] = {
     "answer.cot": {"rationale": "So it is."},
     "self_ask.turn": {"answer": None},
     "toolformer.write": {"answer": None},
+    "knowtrace.explore": {"answer": None},
 }
 
 
@@ -54,9 +56,12 @@ def never_content(task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         more = "more than " + " ".join([passage.id for passage in fields.get("passages") or ()])
     number = next(_another)
     answer = "xy"[number % 2] if task == "ge.subanswer" else f"x{number}"
+    pairs = [f"entity {number}; relation"]
+    if task == "ge.extract":
+        return {"triplets": [{"head": "a", "relation": "b", "tail": f"c{number}"}]}
     nodes = [{"query": f"query {len(fields.get('chains', ()))}", "answer": None}]
     reply = {**_ALWAYS, **dict.fromkeys(_WANTS, more), "answer": answer, "sentence": f"So it is {answer}."}
-    return {**reply, "nodes": nodes, **_OF_A_TASK.get(task, {})}
+    return {**reply, "nodes": nodes, "pairs": pairs, **_OF_A_TASK.get(task, {})}
 
 
 class Endless:

@@ -44,6 +44,10 @@ CASES: dict[str, tuple[dict[str, Any], int]] = {
     "tot-ir": ({"steps": 2, "breadth": 2, "keep": 2}, (1 + 2) + (2 + 4) + 1),
     # queries of each hop; samples
     "dsp": ({"max_turns": 3, "queries": 2, "samples": 2}, 3 * 2 + 2),
+    # explorations; a completion per pair; the answer
+    "knowtrace": ({"max_turns": 2, "max_pairs": 2}, 2 + 2 * 2 + 1),
+    # grades of passages and their strips, the query, the answer
+    "crag": ({"k": 2}, 2 + 2 + 1 + 2 + 1),
     # candidates, a summary and a validity for each, both orders of their pairs
     "sure": ({"candidates": 3}, 1 + 3 + 3 + 6),
     # the summary; the answer

@@ -30,6 +30,7 @@ TOLD = {
     **dict.fromkeys(("relevant", "supported", "answered", "sufficient", "valid"), True),
     "confidence": 0.95,
     "better": 1,
+    "grade": 4,
     "scores": [9],
     "action": "Search",
     "value": "likely",

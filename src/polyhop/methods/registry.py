@@ -45,6 +45,8 @@ BUILT_IN = (
     "polyhop.methods.baselines.ircot",
     "polyhop.methods.baselines.flare",
     "polyhop.methods.baselines.dsp",
+    "polyhop.methods.baselines.knowtrace",
+    "polyhop.methods.baselines.crag",
     "polyhop.methods.baselines.sure",
     "polyhop.methods.baselines.recomp",
     "polyhop.methods.baselines.replug",

@@ -218,6 +218,15 @@ def _finished(q: Solved) -> Iterator[Turn]:
     yield found.showing(written=[])
 
 
+def _explored(q: Solved) -> Iterator[Turn]:
+    """The facts of the steps seen, at least one, and the next pair to look up or the answer."""
+    seen = max(q.seen, 1)
+    triplets = after(q, seen).fields["triplets"]
+    pairs = [f"{row['head']}; {row['relation']}" for row in triplets[seen : seen + 1]]
+    found = after(q, seen).showing(triplets=triplets[:seen])
+    yield found.giving(pairs=pairs, rationale=None if pairs else q.rationale)
+
+
 def _hop(q: Solved) -> Iterator[Turn]:
     """The hop of the last step seen, and the first hop, before anything is searched."""
     seen = max(q.seen, 1)
@@ -291,13 +300,14 @@ _WHOLE = """
     answer.cot answer.direct answer.read answer.read_cot auto_cot.answer era_cot.answer least_to_most.decompose
     plan_solve.solve plan_solve_ir.plan plan_solve_ir.solve react.finish recite.answer recite.recall recomp.answer
     resp.generate searchain.trace self_ask.chain sure.candidates sure.rank sure.summarize sure.validate tor.fuse
-    tot_ir.answer verify_edit.answer zero_shot.cot
+    tot_ir.answer triplets.answer verify_edit.answer zero_shot.cot
 """.split()
 _TURNS: dict[str, Callable[[Solved], Iterator[Turn]]] = dict.fromkeys(_WHOLE, _whole) | {
     "cor.review": _reviewed,
     "cot.sentence": _sentence,
     "dsp.hop": _hop,
     "ge.answer": _concluded,
+    "knowtrace.explore": _explored,
     "least_to_most.solve": _concluded,
     "react.act": _acted,
     "recomp.compress": _summarized,

@@ -275,3 +275,34 @@ def era_infer(fields: Fields) -> Value:
         if then is not first
     ]
     return {"triplets": inferred[:_MAX_INFERRED]}
+
+
+# --- Corrective RAG ---------------------------------------------------------------------------------------------------
+
+
+def crag_rewrite(fields: Fields) -> Value:
+    """Search for the first step of the question."""
+    return {"query": next(open_queries(read_path(fields["question"], ()), {}))}
+
+
+# --- KnowTrace --------------------------------------------------------------------------------------------------------
+
+
+def knowtrace_explore(fields: Fields) -> Value:
+    """Ask for what the facts leave open, a pair per thing compared; answer if they are enough or nothing is left."""
+    question, passages = fields["question"], ge.passages_of(fields["triplets"])
+    if queries := list(queries_left(read_path(question, passages), {})):
+        count = 2 if parse_question(question).comparison else 1
+        return {"rationale": None, "pairs": [_entity_and_relation(query) for query in queries[:count]], "answer": None}
+    return {**answer_if_any(question, passages), "pairs": []}
+
+
+def _entity_and_relation(query: str) -> str:
+    """The subject and the relation that a query asks for; the whole query as both if it is not understood."""
+    steps = decompose(query)
+    return f"{steps[0].subject}; {steps[0].relation or query}" if len(steps) == 1 else f"{query}; facts"
+
+
+def answer_from_triplets(fields: Fields) -> Value:
+    """Answer from facts; without any, nothing is known."""
+    return answer_if_any(fields["question"], ge.passages_of(fields["triplets"]))

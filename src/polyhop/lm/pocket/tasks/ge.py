@@ -35,7 +35,7 @@ def sub_answer(fields: Fields) -> Value:
     """Answer a sub-question from triplets or passages. ``Pocket`` turns its confidence into a log-probability even if
     none is asked for."""
     question = fields["sub_question"]
-    passages = fields.get("passages") or _passages(fields.get("triplets") or ())
+    passages = fields.get("passages") or passages_of(fields.get("triplets") or ())
     if not passages:
         return {"sentence": f"It is {UNKNOWN}.", "answer": UNKNOWN, "confidence": _NOTHING_KNOWN}
     answer, solution = best_answer(question, passages)
@@ -196,7 +196,7 @@ def statement(subject: str, relation: str, value: str) -> str:
     return wording[1].replace("{0}", subject).replace("{1}", value)
 
 
-def _passages(given: Sequence[Triplet]) -> list[Passage]:
+def passages_of(given: Sequence[Triplet]) -> list[Passage]:
     """Triplets as passages again: per head its sentences, and the facts that none of them contains."""
     texts: dict[str, list[str]] = {triplet["head"]: [] for triplet in given}
     for triplet in given:
