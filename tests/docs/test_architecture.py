@@ -34,7 +34,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *s
 PAGES.append(ROOT / "examples" / "README.md")
 EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 OTHERS = re.compile(
-    r"pip |make|vllm |sglang|llama-server|text-generation-launcher|lms |curl |ray start|python -m benchmarks"
+    r"pip |uvx |make|vllm |sglang|llama-server|text-generation-launcher|lms |curl |ray start|python -m benchmarks"
 )
 """In lines with the options of other programs."""
 COMMANDS: Any = typer.main.get_command(app)
@@ -161,9 +161,9 @@ def test_what_runs_the_snippets_of_a_page_is_known(page: Path) -> None:
 
 
 def test_every_method_and_task_is_documented() -> None:
-    readme = (ROOT / "README.md").read_text()
+    listed = (ROOT / "docs" / "methods" / "README.md").read_text()
     for name in methods():
-        assert f"`{name}`" in readme
+        assert f"| `{name}` |" in listed
     for name in TASKS:
         assert (ROOT / "src" / "polyhop" / "prompts" / "files" / f"{name}.md").is_file()
 

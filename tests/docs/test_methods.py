@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from difflib import SequenceMatcher
+from html import unescape
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,13 +14,14 @@ from polyhop.data.questions import read_questions
 from polyhop.evaluation.reproduction.recipe import keys
 from polyhop.methods.registry import methods
 from tests.docs.test_examples import parted
-from tests.kit import method_pages
+from tests.kit import method_pages, readme_pictures
 from tests.kit.terminal import run_cli
 
 FOLDER = Path(__file__).parents[2] / "docs" / "methods"
 PAGES = sorted(FOLDER.glob("*.md"))
 SECTIONS = ("The idea", "A real trace", "The algorithm and our code", "Settings", "Costs", "When to use it")
 REDRAW = "python -m tests.kit.method_pages draws it again"
+REDRAW_README = "python -m tests.kit.readme_pictures draws it again"
 BY_SCORE = ("promptrank", "hops")
 """Methods whose trace lists paths by score: two that are nearly equal may change places."""
 OF_A_PAPER = ("Where it differs from the paper", "Its ablations")
@@ -89,6 +91,31 @@ def test_a_picture_is_of_the_trace_below_it() -> None:
     assert sorted(pictures) == sorted(FOLDER.glob("*.svg"))
     for file, svg in pictures.items():
         assert file.read_text("utf-8") == svg, REDRAW
+
+
+def test_the_tree_of_the_readme_is_the_one_that_the_page_of_tor_draws() -> None:
+    for theme in ("light", "dark"):
+        drawn = readme_pictures.PICTURES[f"tree-{theme}"]()
+        assert (readme_pictures.IMAGES / f"tree-{theme}.svg").read_text("utf-8") == drawn, REDRAW_README
+
+
+@pytest.mark.slow
+def test_the_terminal_of_the_readme_shows_what_the_commands_print() -> None:
+    """In words: a processor that rounds otherwise may give another confidence."""
+    drawn = re.sub(
+        r"<[^>]+>", " ", (readme_pictures.IMAGES / "terminal.svg").read_text("utf-8").partition("</style>")[2]
+    )
+    words, _ = parted(unescape(drawn))
+    now = " ".join(
+        text for command, lines in readme_pictures.session() for text in (command, *(x.plain for x in lines))
+    )
+    assert [word for word in words if word != "$"] == parted(now)[0], REDRAW_README
+
+
+def test_nothing_in_the_pictures_of_the_readme_is_loaded_or_runs() -> None:
+    for name in readme_pictures.PICTURES:
+        text = (readme_pictures.IMAGES / f"{name}.svg").read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"https?:|<script|<image|url\(|href|@import", text)
 
 
 def test_the_questions_measured_are_the_first() -> None:

@@ -127,12 +127,14 @@ MAX_ROWS = 6
 
 
 def table(*families: str) -> str:
-    """The methods of some families: what they are, their calls."""
-    names = [name for name, known in polyhop.methods().items() if known.family in families]
+    """The methods of some families, and what they do; ``one_retrieval`` is the family "one retrieval"."""
+    wanted = [family.replace("_", " ") for family in families]
+    names = [name for name, known in polyhop.methods().items() if known.family in wanted]
     rows = ["| method | paper | what it does |", "|---|---|---|"]
-    return "\n".join(
-        [*rows, *(f"| `{name}` | {(known := method_named(name)).paper} | {known.summary} |" for name in names)]
-    )
+    for name in names:
+        known = method_named(name)
+        rows.append(f"| `{name}` | {known.paper} | {known.summary.replace('``', '`')} |")
+    return "\n".join(rows)
 
 
 PARTS: Mapping[str, Callable[..., str]] = {
