@@ -20,6 +20,23 @@ from tests.kit.tiny_models import WORDS
 
 SIZE = 32
 
+ENDS = ("</s>", "<|endoftext|>")
+"""Tokens in which the texts of some encoders end."""
+
+DECODERS: dict[str, dict[str, Any]] = {
+    "Qwen3": {"num_key_value_heads": 2, "head_dim": 8},
+    "Qwen2": {"num_key_value_heads": 2, "is_causal": False},
+    "Mistral": {"num_key_value_heads": 2, "head_dim": 8},
+    "Gemma3Text": {
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "use_bidirectional_attention": True,
+        "sliding_window": 8,
+    },
+    "ModernBert": {"local_attention": 8, "initializer_cutoff_factor": 2.0},
+}
+"""The architectures of today's encoders, and what their configs hold besides the sizes."""
+
 
 class WordEncoder:
     """A text's vector counts its words, each in a place of its own hash; remembers what it encoded."""
@@ -71,7 +88,35 @@ def make(folder: Path, kind: str = "bert", *, seed: int = 0) -> Path:
     return folder
 
 
-def describe(folder: Path, *modules: str, pooling: str = "mean", prompts: dict[str, str] | None = None) -> Path:
+def make_decoder(folder: Path, kind: str, template: str, *, causal_lm: bool = False, positions: int = 64) -> Path:
+    """A checkpoint of few random weights of one of ``DECODERS``; the tokenizer puts marks around a text as the
+    ``template`` says, such as ``[CLS] $A``."""
+    import torch
+    import transformers
+
+    words = tokenizer(template)
+    words.model_max_length = positions
+    if causal_lm:
+        words.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
+    words.save_pretrained(folder)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": SIZE, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    marks = dict.fromkeys(("bos_token_id", "cls_token_id"), 0) | dict.fromkeys(("eos_token_id", "sep_token_id"), 2)
+    limits = {"max_position_embeddings": positions, "initializer_range": 0.5, "pad_token_id": 1}
+    config = getattr(transformers, f"{kind}Config")(vocab_size=len(words), **sizes, **limits, **marks, **DECODERS[kind])
+    auto = transformers.AutoModelForCausalLM if causal_lm else transformers.AutoModel
+    auto.from_config(config).save_pretrained(folder)
+    return folder
+
+
+def describe(
+    folder: Path,
+    *modules: str,
+    pooling: str = "mean",
+    prompts: dict[str, str] | None = None,
+    pool_prefix: bool = True,
+    max_tokens: int = 24,
+) -> Path:
     """Write sentence-transformers' own files beside a checkpoint; ``modules`` follow the transformer."""
     listed = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]
     for number, kind in enumerate(modules, 1):
@@ -81,23 +126,25 @@ def describe(folder: Path, *modules: str, pooling: str = "mean", prompts: dict[s
             {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
         )
         if kind == "Pooling":
-            modes = {f"pooling_mode_{mode}": mode.startswith(pooling) for mode in ("cls_token", "mean_tokens")}
-            write(folder / path / "config.json", {"word_embedding_dimension": SIZE, **modes})
+            known = ("cls_token", "mean_tokens", "lasttoken")
+            modes = {f"pooling_mode_{mode}": mode.startswith(pooling) for mode in known}
+            config = {"word_embedding_dimension": SIZE, **modes, "include_prompt": pool_prefix}
+            write(folder / path / "config.json", config)
     write(folder / "modules.json", listed)
-    write(folder / "sentence_bert_config.json", {"max_seq_length": 24, "do_lower_case": False})
+    write(folder / "sentence_bert_config.json", {"max_seq_length": max_tokens, "do_lower_case": False})
     write(folder / "config_sentence_transformers.json", {"prompts": prompts or {}, "default_prompt_name": None})
     return folder
 
 
-def add_layer(folder: Path, out: int, *, bias: bool) -> None:
+def add_layer(folder: Path, out: int, *, bias: bool, size: int = SIZE, activation: str = "linear.Identity") -> None:
     """Put a linear layer of random weights into a checkpoint's folder of a layer."""
     import torch
 
     torch.manual_seed(7)
-    made = {"linear.weight": torch.randn(out, SIZE)} | ({"linear.bias": torch.randn(out)} if bias else {})
+    made = {"linear.weight": torch.randn(out, size)} | ({"linear.bias": torch.randn(out)} if bias else {})
     require("safetensors.torch", "hf", "a tiny checkpoint").save_file(made, folder / "model.safetensors")
-    sizes = {"in_features": SIZE, "out_features": out, "bias": bias}
-    write(folder / "config.json", {**sizes, "activation_function": "torch.nn.modules.linear.Identity"})
+    sizes = {"in_features": size, "out_features": out, "bias": bias}
+    write(folder / "config.json", {**sizes, "activation_function": f"torch.nn.modules.{activation}"})
 
 
 def write(path: Path, data: Any) -> None:
@@ -105,21 +152,21 @@ def write(path: Path, data: Any) -> None:
     path.write_text(json.dumps(data))
 
 
-def tokenizer(*, pairs: bool = False) -> Any:
+def tokenizer(template: str = "[CLS] $A [SEP]", *, pairs: bool = False) -> Any:
     """A WordPiece of the known words, and of letters for all others; ``pairs``: it joins two texts as BERT's does."""
     import transformers
 
     tk = require("tokenizers", "hf", "a tiny checkpoint")
-    marks = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]
+    marks = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", *ENDS]
     own = tk.Tokenizer(
         tk.models.WordPiece(vocab={word: at for at, word in enumerate([*marks, *_pieces()])}, unk_token="[UNK]")
     )
     own.normalizer = tk.normalizers.BertNormalizer(lowercase=True)
     own.pre_tokenizer = tk.pre_tokenizers.BertPreTokenizer()
     own.post_processor = tk.processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
+        single=template,
         pair="[CLS] $A [SEP] $B:1 [SEP]:1" if pairs else "$A $B",
-        special_tokens=[("[CLS]", 0), ("[SEP]", 2)],
+        special_tokens=[(mark, number) for number, mark in enumerate(marks)],
     )
     given = {"cls_token": "[CLS]", "pad_token": "[PAD]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
     made = transformers.PreTrainedTokenizerFast(tokenizer_object=own, mask_token="[MASK]", **given)
@@ -129,7 +176,9 @@ def tokenizer(*, pairs: bool = False) -> Any:
 
 def _pieces() -> list[str]:
     letters = [chr(code) for code in range(33, 127)]
-    return list(dict.fromkeys([*WORDS, "query", "passage", *letters, *(f"##{letter}" for letter in letters)]))
+    return list(
+        dict.fromkeys([*WORDS, "query", "passage", "yes", "no", *letters, *(f"##{letter}" for letter in letters)])
+    )
 
 
 @contextmanager

@@ -77,7 +77,7 @@ class Pretrained:
             advice = ""
             if self.local and Path(self.source, "pytorch_model.bin").exists():
                 advice = f"\npytorch_model.bin is a pickle, never read here; if you trust it, convert it:\n{CONVERT}"
-            raise DataError(f"{self.name} cannot be opened: {error}{advice}") from error
+            raise DataError(f"{self.name} cannot be opened: {error}{advice or self._own_code()}") from error
 
     def network(self, kind: str, *, without: str = "", what: str) -> Any:
         """Open the network of a class, ready to run. Weights with the prefix ``without`` may be missing; if others are,
@@ -86,8 +86,19 @@ class Pretrained:
         if lacking := sorted(key for key in info["missing_keys"] if not (without and key.startswith(without))):
             raise UsageError(
                 f"{self.name} lacks {counted(len(lacking), 'weights')}, such as {lacking[0]}: it is no {what}"
+                f"{self._own_code()}"
             )
         return network.to(self.device).eval()
+
+    def _own_code(self) -> str:
+        """Say what works for a checkpoint that comes with code, such as NV-Embed's; "" for any other."""
+        config = self.file("config.json")
+        if config is None or b'"auto_map"' not in config.read_bytes():
+            return ""
+        return (
+            ".\nIt comes with code of its own, which is never run here. A server can run it: dense:openai:MODEL@URL "
+            "for an encoder, --rerank vllm:MODEL@URL for a reranker"
+        )
 
     def weights(self, path: Path) -> dict[str, Any]:
         """Read the weights of a file by name; of a ``.bin`` by torch's loader of weights, which runs no code."""

@@ -115,8 +115,14 @@ def test_gtr_is_t5s_encoder_with_a_layer(tmp_path: Path, bias: bool) -> None:
         expected = tensors["linear.weight"] @ plainly(folder, text.strip(), 512).mean(0) + tensors.get("linear.bias", 0)
         assert np.abs(vector - expected / np.linalg.norm(expected)).max() < 1e-4
     assert encoder.size == 12
-    kit.write(folder / "2_Dense" / "config.json", {"activation_function": "torch.nn.modules.activation.Tanh"})
-    with pytest.raises(UsageError, match="the layer in 2_Dense ends in Tanh"):
+    kit.write(folder / "2_Dense" / "config.json", {"activation_function": "torch.nn.modules.activation.GELU"})
+    with pytest.raises(UsageError, match="the layer in 2_Dense ends in GELU"):
+        open_encoder(str(folder))
+    kit.write(folder / "2_Dense" / "config.json", {"use_residual": True})
+    with pytest.raises(UsageError, match="the layer in 2_Dense ends in a residual"):
+        open_encoder(str(folder))
+    kit.add_layer(folder / "2_Dense", 12, bias=bias, size=5)
+    with pytest.raises(DataError, match="its first layer does not fit the network's 32 numbers"):
         open_encoder(str(folder))
 
 

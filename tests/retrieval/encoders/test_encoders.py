@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from polyhop.errors import DataError, LMError, PolyhopError, SettingError, UnknownName, UsageError
 from polyhop.retrieval.encoders import open_encoder
-from polyhop.retrieval.encoders.base import Layer, finished, similarities
+from polyhop.retrieval.encoders.base import Layer, finished, pooling_weights, similarities
 from polyhop.retrieval.encoders.families import FAMILIES, Recipe, family, recipe_of
 from polyhop.retrieval.encoders.openai import ServedEncoder
 from polyhop.types import Passage
@@ -27,6 +27,8 @@ from tests.kit.encoders import WordEncoder, counted, embeddings, served
 # --- families -----------------------------------------------------------------------------------------------------
 
 BGE = "Represent this sentence for searching relevant passages: "
+INSTRUCT = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
+GEMMA = Recipe("mean", True, "task: search result | query: ", "title: {title} | text: ", 2048, ("2_Dense", "3_Dense"))
 BGE_ZH = "为这个句子生成表示以用于检索相关文章："
 
 PINNED: Mapping[str, Recipe | None] = {
@@ -37,15 +39,29 @@ PINNED: Mapping[str, Recipe | None] = {
     "intfloat/e5-small": Recipe("mean", True, "query: ", "passage: "),
     "intfloat/e5-large-unsupervised": Recipe("mean", True, "query: ", "passage: "),
     "intfloat/multilingual-e5-large": Recipe("mean", True, "query: ", "passage: "),
-    "intfloat/multilingual-e5-large-instruct": None,
-    "intfloat/e5-mistral-7b-instruct": None,
+    "intfloat/multilingual-e5-large-instruct": Recipe("mean", True, f"{INSTRUCT} "),
+    "intfloat/e5-mistral-7b-instruct": Recipe("last", True, f"{INSTRUCT} ", "", 4096, end="</s>"),
+    "Qwen/Qwen3-Embedding-0.6B": Recipe("last", True, INSTRUCT, "", 8192, end="<|endoftext|>"),
+    "Qwen3-Embedding-8B-GGUF": Recipe("last", True, INSTRUCT, "", 8192, end="<|endoftext|>"),
+    "Qwen/Qwen3-VL-Embedding-2B": None,
+    "Qwen/Qwen3-0.6B": None,
+    "Alibaba-NLP/gte-Qwen2-1.5B-instruct": Recipe("last", True, f"{INSTRUCT} ", "", 8192, end="<|endoftext|>"),
+    "Alibaba-NLP/gte-modernbert-base": Recipe("cls", True, max_tokens=8192),
+    "nomic-ai/modernbert-embed-base": Recipe("mean", True, "search_query: ", "search_document: ", 8192),
+    "google/embeddinggemma-300m": GEMMA,
+    "embeddinggemma": GEMMA,
+    "mixedbread-ai/mxbai-embed-large-v1": Recipe("cls", True, BGE),
+    "Snowflake/snowflake-arctic-embed-m-v1.5": Recipe("cls", True, BGE),
+    "Snowflake/snowflake-arctic-embed-l-v2.0": Recipe("cls", True, "query: ", "", 8192),
+    "snowflake-arctic-embed2": Recipe("cls", True, "query: ", "", 8192),
+    "nvidia/NV-Embed-v2": None,
     "BAAI/bge-small-en-v1.5": Recipe("cls", True, BGE, ""),
     "BAAI/bge-large-en": Recipe("cls", True, BGE, ""),
     "BAAI/bge-base-zh-v1.5": Recipe("cls", True, BGE_ZH, ""),
     "BAAI/bge-m3": Recipe("cls", True, "", "", 8192),
     "BAAI/bge-reranker-base": None,
-    "sentence-transformers/gtr-t5-base": Recipe("mean", True, layer="2_Dense"),
-    "gtr-t5-xxl": Recipe("mean", True, layer="2_Dense"),
+    "sentence-transformers/gtr-t5-base": Recipe("mean", True, layers=("2_Dense",)),
+    "gtr-t5-xxl": Recipe("mean", True, layers=("2_Dense",)),
     "sentence-transformers/all-MiniLM-L6-v2": Recipe("mean", True, max_tokens=256),
     "all-MiniLM-L12-v2": Recipe("mean", True, max_tokens=128),
     "multi-qa-MiniLM-L6-cos-v1": Recipe("mean", True),
@@ -71,6 +87,11 @@ def test_every_family_is_pinned() -> None:
 
 
 # --- a checkpoint's own files -------------------------------------------------------------------------------------
+
+
+LAST = {"pooling_mode_cls_token": False, "pooling_mode_lasttoken": True, "include_prompt": True}
+ADDS_END = {"add_eos_token": True, "eos_token": {"content": "</s>", "special": True}}
+NO_END = {"add_eos_token": False, "eos_token": "</s>"}
 
 
 def files(
@@ -100,7 +121,26 @@ def recipe(made: Mapping[str, Any], name: str = "mine", **options: Any) -> Recip
     [
         (files("Transformer", "Pooling"), Recipe("mean", False, max_tokens=99)),
         (files("Transformer", "Pooling", "Normalize"), Recipe("mean", True, max_tokens=99)),
-        (files("Transformer", "Pooling", "Dense", "Normalize"), Recipe("mean", True, max_tokens=99, layer="2_Dense")),
+        (
+            files("Transformer", "Pooling", "Dense", "Dense", "Normalize"),
+            Recipe("mean", True, max_tokens=99, layers=("2_Dense", "3_Dense")),
+        ),
+        (
+            {**files("Transformer", "Pooling", "Normalize", pooling=LAST), "tokenizer_config.json": ADDS_END},
+            Recipe("last", True, max_tokens=99, end="</s>"),
+        ),
+        (
+            {**files("Transformer", "Pooling", pooling={"pooling_mode": "lasttoken"}), "tokenizer_config.json": NO_END},
+            Recipe("last", False, max_tokens=99),
+        ),
+        (
+            files("Transformer", "Pooling", pooling={"pooling_mode_mean_tokens": True, "include_prompt": False}),
+            Recipe("mean", False, max_tokens=99, pool_prefix=False),
+        ),
+        (
+            files("Transformer", "Pooling", prompts={"sts_query": "s: ", "web_search_query": "w: ", "corpus": "c: "}),
+            Recipe("mean", False, "w: ", "c: ", 99),
+        ),
         (files("Transformer", "Pooling", pooling={"pooling_mode": "cls"}), Recipe("cls", False, max_tokens=99)),
         (
             files("Transformer", "Pooling", pooling={"pooling_mode_cls_token": True, "include_prompt": True}),
@@ -132,6 +172,11 @@ def test_a_family_counts_before_the_files_and_an_option_before_both() -> None:
     assert recipe({}, pooling="mean", normalise="true") == Recipe("mean", True)
 
 
+def test_prefixes_may_hold_a_line_break_and_an_ampersand() -> None:
+    found = recipe({}, "qwen3-embedding-4b", query="Instruct: find %26 cite%0AQuery:", dim=256)
+    assert found == Recipe("last", True, "Instruct: find & cite\nQuery:", "", 8192, dim=256, end="<|endoftext|>")
+
+
 @pytest.mark.parametrize("options", [{}, {"pooling": "cls"}, {"normalise": "true"}])
 def test_an_unknown_model_is_an_error_that_names_the_options(options: Any) -> None:
     with pytest.raises(
@@ -147,9 +192,10 @@ def test_an_unknown_model_is_an_error_that_names_the_options(options: Any) -> No
         (files("Transformer"), "has no Pooling module"),
         (files("Transformer", "Dense", "Pooling"), "has a Dense module"),
         (files("Transformer", "Pooling", pooling={"pooling_mode_max_tokens": True}), "it pools by max_tokens; only"),
-        (files("Transformer", "Pooling", pooling={"pooling_mode": "lasttoken"}), "it pools by lasttoken"),
+        (files("Transformer", "Pooling", pooling={"pooling_mode": ["mean", "cls"]}), "it pools by"),
         (files("Transformer", "Pooling", pooling={}), "it pools by nothing"),
-        (files("Transformer", "Pooling", pooling={"pooling_mode": "mean", "include_prompt": False}), "it pools by"),
+        (files("Transformer", "Pooling", "Normalize", "Dense"), "has a Dense module"),
+        (files("Transformer", "Pooling", version="custom_st"), "names custom_st.Transformer, code of its own"),
         (
             files("T", "Pooling", pooling={"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}),
             "has a T module",
@@ -185,7 +231,15 @@ def test_any_files_are_a_recipe_or_an_error(made: Any) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"pooling": "max"}, {"normalise": "perhaps"}, {"max_tokens": 0}, {"max_tokens": "many"}, {"pool": "cls"}],
+    [
+        {"pooling": "max"},
+        {"normalise": "perhaps"},
+        {"max_tokens": 0},
+        {"max_tokens": "many"},
+        {"dim": 0},
+        {"dim": "half"},
+        {"pool": "cls"},
+    ],
 )
 def test_options_that_cannot_be_are_refused(options: Any) -> None:
     with pytest.raises((SettingError, UnknownName)):
@@ -195,20 +249,29 @@ def test_options_that_cannot_be_are_refused(options: Any) -> None:
 # --- from states to vectors ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.parametrize("pooling", ["mean", "cls", "last"])
 @pytest.mark.parametrize("normalise", [True, False])
-@pytest.mark.parametrize("with_layer", [True, False])
-def test_vectors_are_made_one_text_at_a_time(pooling: Any, normalise: bool, with_layer: bool) -> None:
+@pytest.mark.parametrize("layers", [0, 1, 2])
+@pytest.mark.parametrize(("skip", "dim"), [(0, None), (2, 2)])
+def test_vectors_are_made_one_text_at_a_time(
+    pooling: Any, normalise: bool, layers: int, skip: int, dim: int | None
+) -> None:
     draw = np.random.default_rng(3)
     states = draw.normal(size=(4, 6, 5)).astype(np.float32)
-    lengths = [6, 1, 3, 5]
+    lengths = [6, 3, 4, 5]
     mask = np.array([[int(at < length) for at in range(6)] for length in lengths])
-    layer = Layer(draw.normal(size=(3, 5)).astype(np.float32), np.ones(3, np.float32)) if with_layer else None
-    found = finished(states, mask, Recipe(pooling, normalise), layer)
+    first = Layer(draw.normal(size=(3, 5)).astype(np.float32), np.ones(3, np.float32), tanh=True)
+    second = Layer(draw.normal(size=(4, 3)).astype(np.float32))
+    pooled = np.einsum("bt,btd->bd", pooling_weights(mask, pooling, skip), states)
+    found = finished(pooled, Recipe(pooling, normalise, dim=dim), [first, second][:layers])
     for row, length, vector in zip(states, lengths, found, strict=True):
-        expected = row[0] if pooling == "cls" else sum(row[:length]) / length
-        if layer:
-            expected = layer.weight @ expected + 1
+        kept = row[skip:length]
+        expected = {"cls": kept[0], "last": kept[-1], "mean": sum(kept) / len(kept)}[pooling]
+        if layers:
+            expected = np.tanh(first.weight @ expected + 1)
+        if layers == 2:
+            expected = second.weight @ expected
+        expected = expected[:dim]
         if normalise:
             expected = expected / np.sqrt((expected**2).sum())
         assert vector == pytest.approx(expected, abs=1e-5)
@@ -243,6 +306,35 @@ def test_a_served_model_gets_batches_with_its_familys_prefixes() -> None:
     assert {body["model"] for body in asked} == {"intfloat/e5-base-v2"}
 
 
+def test_a_served_model_gets_the_prefixes_and_dimensions_of_its_options() -> None:
+    alien, untitled = Passage("1", "Alien", "A film."), Passage("2", "", "A river.")
+    with served(lambda body: embeddings(body, body.get("dimensions", 32))) as (url, asked):
+        spec = f"openai:e5-base@{url}?api-version=2&query=Instruct: find%0AQuery:&dim=8&query_task=retrieval.query"
+        encoder = open_encoder(f"{spec}&passage=title: {{title}} | ")
+        assert encoder.size == 8
+        assert encoder.name.startswith(f"dense:openai:e5-base@{url}?dim=8&passage=title: {{title}} | &query=")
+        encoder.queries(["Who?"])
+        assert encoder.passages([alien, untitled]).shape == (2, 8)
+    _, queries, passages = asked
+    assert (queries["input"], queries["task"], queries["dimensions"]) == (
+        ["Instruct: find\nQuery:Who?"],
+        "retrieval.query",
+        8,
+    )
+    assert passages["input"] == ["title: Alien | A film.", "title: none | A river."]
+    assert "task" not in passages
+    assert {body["path"] for body in asked} == {"/v1/embeddings?api-version=2"}
+
+
+def test_a_server_that_sends_longer_vectors_is_told_at_once() -> None:
+    with (
+        served(embeddings) as (url, asked),
+        pytest.raises(LMError, match="does not shorten vectors: 32 numbers for dim=8; leave it out"),
+    ):
+        open_encoder(f"openai:tiny@{url}?dim=8")
+    assert len(asked) == 1
+
+
 async def test_it_answers_inside_a_running_loop_and_to_an_empty_text() -> None:
     with served(embeddings) as (url, asked):
         encoder = open_encoder(f"openai:plain@{url}")
@@ -255,7 +347,10 @@ async def test_it_answers_inside_a_running_loop_and_to_an_empty_text() -> None:
 def test_its_key_changes_with_what_changes_a_passages_vector() -> None:
     with served(embeddings) as (url, _):
         keys = {open_encoder(f"openai:{name}@{url}").key for name in ("plain", "e5-base", "other", "plain")}
-    assert len(keys) == 3
+        same = {open_encoder(f"openai:plain@{url}{options}").key for options in ("", "?query=q", "?query_task=q")}
+        assert same < keys
+        keys |= {open_encoder(f"openai:plain@{url}{options}").key for options in ("?passage=p", "?passage_task=p")}
+    assert len(keys) == 5
 
 
 def broken(rows: Any) -> Any:
@@ -309,6 +404,8 @@ def test_a_passing_failure_is_tried_again_and_a_final_one_told() -> None:
         ("openai:", "needs the name of a model"),
         ("openai:tiny", "needs a key"),
         ("openai:tiny@localhost:80/v1", "begins with http"),
+        ("openai:tiny?dimension=8", "unknown option of dense:openai 'dimension'"),
+        ("openai:tiny@http://localhost:1/v1?dim=few", "dim=few: must be at least 1"),
         ("", "needs an encoder, as in dense:"),
     ],
 )

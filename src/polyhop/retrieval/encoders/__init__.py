@@ -12,10 +12,12 @@ if TYPE_CHECKING:
 
 
 def open_encoder(spec: str) -> Encoder:
-    """Open ``pocket``, ``PATH_OR_NAME[?OPTIONS]`` (transformers), ``onnx:FOLDER[?OPTIONS]`` or ``openai:MODEL[@URL]``.
+    """Open ``pocket``, ``PATH_OR_NAME[?OPTIONS]`` (transformers), ``onnx:FOLDER[?OPTIONS]`` or
+    ``openai:MODEL[@URL][?OPTIONS]``.
 
-    Options: ``pooling``, ``normalise``, ``query``, ``passage``, ``max_tokens``, ``batch_size`` and, for transformers,
-    ``dtype`` and ``device``.
+    Options: ``query``, ``passage``, ``dim``, ``batch_size``; for a checkpoint ``pooling``, ``normalise``,
+    ``max_tokens`` and ``end``; for transformers ``dtype`` and ``device``; for a server ``query_task`` and
+    ``passage_task``.
 
     Raises:
         UsageError: it cannot be opened; the message says why.
@@ -26,10 +28,9 @@ def open_encoder(spec: str) -> Encoder:
 
         return PocketEncoder()
     if kind == "openai":
-        from polyhop.lm.names import model_and_url
-        from polyhop.retrieval.encoders.openai import ServedEncoder
+        from polyhop.retrieval.encoders.openai import open_served_encoder
 
-        return ServedEncoder(*model_and_url("dense:openai", rest))
+        return open_served_encoder(rest)
     if kind == "onnx":
         from polyhop.retrieval.encoders.local import OnnxEncoder
 

@@ -6,7 +6,8 @@ error says how to convert one to ``.npy`` (``pickled.py``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -72,15 +73,22 @@ def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
         raise DataError(f"is not a complete safetensors file of F16 or F32 numbers ({error})", path) from error
 
 
-def read_layer(name: str, file: Callable[[str], Path | None], folder: str) -> Layer:
-    """Read the linear layer that some checkpoints of sentence-transformers, such as GTR, have after the pooling.
-
-    ``folder`` is that of the layer; ``file`` finds the files of the checkpoint by their paths.
+def read_layers(name: str, file: Callable[[str], Path | None], folders: Sequence[str]) -> list[Layer]:
+    """Read the linear layers that some checkpoints of sentence-transformers, such as GTR and EmbeddingGemma, have after
+    the pooling. ``file`` finds the files of the checkpoint by their paths.
 
     Raises:
-        DataError: its weights are missing or damaged.
-        UsageError: it is more than a linear layer.
+        DataError: the weights of one are missing or damaged, or do not fit those before.
+        UsageError: it is more than a linear layer with or without a tanh.
     """
+    layers = [_layer(name, file, folder) for folder in folders]
+    for before, after in itertools.pairwise(layers):
+        if after.weight.shape[1] != len(before.weight):
+            raise DataError(f"{name}: its layers ({', '.join(folders)}) do not fit each other")
+    return layers
+
+
+def _layer(name: str, file: Callable[[str], Path | None], folder: str) -> Layer:
     weights, config = file(f"{folder}/model.safetensors"), file(f"{folder}/config.json")
     if weights is None:
         raise DataError(
@@ -92,13 +100,16 @@ def read_layer(name: str, file: Callable[[str], Path | None], folder: str) -> La
         activation = str(settings.get("activation_function", "Identity")).rpartition(".")[2]
     except (orjson.JSONDecodeError, AttributeError) as error:
         raise DataError(f"{name}: {folder}/config.json is damaged: {error}") from error
-    if activation != "Identity":
-        raise UsageError(f"{name}: the layer in {folder} ends in {activation}; only a linear layer is supported")
+    if activation not in ("Identity", "Tanh") or settings.get("use_residual"):
+        raise UsageError(
+            f"{name}: the layer in {folder} ends in {activation if activation != 'Identity' else 'a residual'}; only a "
+            "linear layer is supported, with a tanh or without"
+        )
     tensors = {key: np.asarray(value, np.float32) for key, value in read_tensors(weights).items()}
     weight, bias = tensors.get("linear.weight"), tensors.get("linear.bias")
     if weight is None or weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
         raise DataError("holds no linear.weight with its linear.bias", weights)
-    return Layer(weight, bias)
+    return Layer(weight, bias, activation == "Tanh")
 
 
 def _opened(path: Path) -> Matrix:
