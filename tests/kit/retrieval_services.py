@@ -194,6 +194,76 @@ def ragflow(passages: Sequence[Passage]) -> Answer:
     return answer
 
 
+# --- rerankers --------------------------------------------------------------------------------------------------------
+
+
+def relevance(query: str, text: str) -> float:
+    """The words that a text shares with a query, and a little for its length."""
+    asked = {word.lower() for word in words(query)}
+    return len(asked & {word.lower() for word in words(text)}) / 10 + len(text) / 1e6
+
+
+def _by_relevance(query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
+    return sorted(((at, relevance(query, text)) for at, text in enumerate(texts)), key=lambda hit: -hit[1])
+
+
+def cohere_rerank(received: Received) -> Any:
+    """Cohere's ``/v2/rerank``."""
+    body = received.body
+    if received.headers.get("Authorization") != f"Bearer {KEY}":
+        return failing(401, {"id": "1", "message": "invalid api token"})
+    if received.path != "/v2/rerank" or not set(body) <= {"model", "query", "documents", "top_n", "max_tokens_per_doc"}:
+        return failing(404, {"message": "not found"})
+    if not body["query"] or not body["documents"]:
+        return failing(400, {"message": "invalid request: query and documents must not be empty"})
+    rows = [{"index": at, "relevance_score": score} for at, score in _by_relevance(body["query"], body["documents"])]
+    return {"id": "2", "results": rows, "meta": {"api_version": {"version": "2"}, "billed_units": {"search_units": 1}}}
+
+
+def jina_rerank(received: Received) -> Any:
+    """Jina's ``/v1/rerank``, whose documents come back unless they are not wanted."""
+    body = received.body
+    if received.headers.get("Authorization") != f"Bearer {KEY}":
+        return failing(401, {"detail": "Unauthorized"})
+    if received.path != "/v1/rerank":
+        return failing(404, {"detail": "Not Found"})
+    wanted = body.get("return_documents", True)
+    rows = [
+        {"index": at, "relevance_score": score, **({"document": {"text": body["documents"][at]}} if wanted else {})}
+        for at, score in _by_relevance(body["query"], body["documents"])
+    ]
+    return {"model": body["model"], "object": "list", "usage": {"total_tokens": 9}, "results": rows}
+
+
+def vllm_rerank(received: Received) -> Any:
+    """vLLM's ``/v1/rerank`` and ``/rerank``, with a model of few tokens."""
+    body = received.body
+    if received.path not in ("/v1/rerank", "/rerank"):
+        return failing(404, {"detail": "Not Found"})
+    if body.get("truncate_prompt_tokens") is None and max(map(len, body["documents"])) > 300:
+        error = {"message": "This model's maximum context length is 64 tokens.", "type": "BadRequestError", "code": 400}
+        return failing(400, {"error": error})
+    rows = [
+        {"index": at, "document": {"text": body["documents"][at]}, "relevance_score": score}
+        for at, score in _by_relevance(body["query"], body["documents"])
+    ]
+    return {"id": "rerank-1", "model": body["model"], "usage": {"total_tokens": 9}, "results": rows}
+
+
+def tei_rerank(received: Received) -> Any:
+    """TEI's ``/rerank``."""
+    body = received.body
+    if received.path != "/rerank":
+        return failing(404, {"detail": "Not Found"})
+    if len(body["texts"]) > 32:
+        message = f"batch size {len(body['texts'])} > maximum allowed batch size 32"
+        return failing(422, {"error": message, "error_type": "Validation"})
+    if not body.get("truncate") and max(map(len, body["texts"])) > 300:
+        message = "Input validation error: `inputs` must have less than 64 tokens. Given: 90"
+        return failing(413, {"error": message, "error_type": "Validation"})
+    return [{"index": at, "score": score} for at, score in _by_relevance(body["query"], body["texts"])]
+
+
 # --- web search -------------------------------------------------------------------------------------------------------
 
 

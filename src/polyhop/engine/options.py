@@ -181,7 +181,7 @@ class PipelineOptions:
     rerank: str | Reranker | None = _field(
         None,
         Option(
-            "Reranker of the retriever's hits, for any method: lm, cross-encoder:PATH, colbert:FOLDER or promptrank.",
+            "Reranker of the retriever's hits, for any method: lm, cross-encoder:PATH, vllm:MODEL@URL, promptrank, …",
             Group.RETRIEVAL,
             is_part=True,
         ),

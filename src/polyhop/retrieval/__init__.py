@@ -177,7 +177,7 @@ def _colbert_reranker(spec: str) -> Reranker:
 
 @register_reranker("cross-encoder:")
 def _cross_encoder(spec: str) -> Reranker:
-    from polyhop.retrieval.reranking.cross_encoder import open_cross_encoder
+    from polyhop.retrieval.reranking.checkpoints import open_cross_encoder
 
     return open_cross_encoder(spec)
 
@@ -188,6 +188,12 @@ def _lm(options: str = "") -> Reranker:
     from polyhop.retrieval.reranking.lm import open_lm_reranker
 
     return open_lm_reranker(options)
+
+
+def _served_reranker(kind: str, rest: str) -> Reranker:
+    from polyhop.retrieval.reranking.served import open_served_reranker
+
+    return open_served_reranker(kind, rest)
 
 
 def _served(scheme: str, rest: str) -> Retriever:
@@ -212,6 +218,8 @@ for _scheme in ("http", "https"):
     register_retriever(f"{_scheme}:", brings_corpus=True)(partial(_served, _scheme))
 for _name in ("lightrag", "ragflow"):
     register_retriever(f"{_name}:", brings_corpus=True)(partial(_rag_server, _name))
+for _kind in ("cohere", "jina", "tei", "vllm"):
+    register_reranker(f"{_kind}:")(partial(_served_reranker, _kind))
 for _kind in ("elastic", "opensearch", "postgres", "qdrant"):
     register_retriever(f"{_kind}:", brings_corpus=True)(partial(_engine, _kind))
 

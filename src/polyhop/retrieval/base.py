@@ -278,6 +278,12 @@ class Reranked(RunRetriever):
         passages = await run.search(query, max(k, self.reranker.first))
         return check_passages(await self.reranker.rerank_by(run, query, passages, k))
 
+    async def aclose(self) -> None:
+        """Close the connections of the innermost retriever and of the reranker, if they have any."""
+        await super().aclose()
+        if close := getattr(self.reranker, "aclose", None):
+            await close()
+
 
 def check_passages(found: Any) -> list[Passage]:
     """Return the result of a search as a list. Raises ``UsageError`` if it holds anything but passages."""

@@ -197,6 +197,7 @@ def test_what_cannot_be_opened_says_why(folder: Path, tmp_path: Path, monkeypatc
         (f"{folder}?batch_size=0", SettingError, "batch_size=0: must be at least 1"),
         (f"{folder}?frist=2", UnknownName, "unknown option of cross-encoder 'frist'; did you mean 'first'"),
         (f"onnx:{folder}?device=cpu", UnknownName, "unknown option of cross-encoder:onnx 'device'"),
+        (f"{folder}?instruct=find", SettingError, "only Qwen3-Reranker takes instruct; this one is a classifier"),
         (str(make(tmp_path / "three", labels=3)), UsageError, "has 3 classes; a reranker has one or two"),
         (
             str(kit.make(tmp_path / "bert")),

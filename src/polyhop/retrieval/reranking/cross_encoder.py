@@ -9,16 +9,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polyhop.common.batching import index_batches
-from polyhop.common.registry import check_at_least, check_options, path_and_options, with_options
+from polyhop.common.registry import check_at_least
 from polyhop.common.text import counted
-from polyhop.errors import SettingError, UsageError
-from polyhop.retrieval.checkpoints import Dtype, Exported, Pretrained, check_finite
+from polyhop.errors import UsageError
+from polyhop.retrieval.checkpoints import Exported, Pretrained, check_finite
 from polyhop.retrieval.encoders.base import shown
 from polyhop.retrieval.reranking import ScoringReranker
 from polyhop.types import Passage
@@ -27,8 +27,6 @@ FIRST = 100
 """Default number of hits to rerank."""
 MAX_TOKENS = 512
 
-_OPTIONS = ("first", "max_tokens", "batch_size")
-
 
 class Pairs(NamedTuple):
     """Queries with passages, padded on the right; each field is (pairs, tokens)."""
@@ -36,6 +34,10 @@ class Pairs(NamedTuple):
     input_ids: NDArray[np.int64]
     attention_mask: NDArray[np.int64]
     token_type_ids: NDArray[np.int64]
+
+
+Row: TypeAlias = tuple[Sequence[int], Sequence[int]]
+"""The tokens of a pair, and their types: which of the two texts each belongs to."""
 
 
 class CrossEncoder(ScoringReranker):
@@ -61,12 +63,16 @@ class CrossEncoder(ScoringReranker):
             UsageError: the network returns values that are not numbers, or more than two per pair.
         """
         with self._lock:
-            rows = self._tokenizer.encode_batch([(query.strip(), shown(passage)) for passage in passages])
+            rows = self._tokenized(query.strip(), [shown(passage) for passage in passages])
             found = np.zeros(len(rows))
-            for numbers in index_batches([len(row.ids) for row in rows], self._batch_size):
+            for numbers in index_batches([len(ids) for ids, _ in rows], self._batch_size):
                 found[numbers] = self._one_each(self._logits(self._padded([rows[number] for number in numbers])))
         scores: list[float] = found.tolist()
         return scores
+
+    def _tokenized(self, query: str, texts: Sequence[str]) -> list[Row]:
+        rows = self._tokenizer.encode_batch([(query, text) for text in texts])
+        return [(row.ids, row.type_ids) for row in rows]
 
     def _ready(self, tokenizer: Any, max_tokens: object) -> None:
         check_at_least(8, max_tokens=max_tokens)
@@ -74,12 +80,12 @@ class CrossEncoder(ScoringReranker):
         tokenizer.no_padding()
         tokenizer.enable_truncation(max_tokens, strategy="longest_first")
 
-    def _padded(self, rows: Sequence[Any]) -> Pairs:
-        shape = len(rows), max(len(row.ids) for row in rows)
+    def _padded(self, rows: Sequence[Row]) -> Pairs:
+        shape = len(rows), max(len(ids) for ids, _ in rows)
         ids, mask, types = np.full(shape, self._pad, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        for i, row in enumerate(rows):
-            length = len(row.ids)
-            ids[i, :length], mask[i, :length], types[i, :length] = row.ids, 1, row.type_ids
+        for i, (row_ids, row_types) in enumerate(rows):
+            length = len(row_ids)
+            ids[i, :length], mask[i, :length], types[i, :length] = row_ids, 1, row_types
         return Pairs(ids, mask, types)
 
     def _one_each(self, logits: NDArray[Any]) -> NDArray[np.float64]:
@@ -94,22 +100,11 @@ class CrossEncoder(ScoringReranker):
 
 
 class TransformersCrossEncoder(CrossEncoder):
-    """A checkpoint of ``AutoModelForSequenceClassification``; ``path_or_name``, ``device`` and ``dtype`` are as for
-    ``Pretrained``."""
+    """A checkpoint of ``AutoModelForSequenceClassification``."""
 
-    def __init__(
-        self,
-        path_or_name: str,
-        *,
-        max_tokens: int = MAX_TOKENS,
-        device: str | None = None,
-        dtype: Dtype = "float32",
-        **options: Any,
-    ) -> None:
-        super().__init__(f"cross-encoder:{path_or_name}", **options)
-        self._from = Pretrained(self.name, path_or_name, device=device, dtype=dtype)
-        if not getattr(self._from.tokenizer, "is_fast", False):
-            raise UsageError(f"{self.name} has no fast tokenizer, which pairs are cut by")
+    def __init__(self, checkpoint: Pretrained, *, max_tokens: int = MAX_TOKENS, **options: Any) -> None:
+        super().__init__(checkpoint.name, **options)
+        self._from = checkpoint
         if self._from.config.num_labels > 2:
             raise UsageError(
                 f"{self.name} has {counted(self._from.config.num_labels, 'classes')}; a reranker has one or two"
@@ -139,25 +134,3 @@ class OnnxCrossEncoder(CrossEncoder):
 
     def _logits(self, pairs: Pairs) -> NDArray[Any]:
         return self._network(pairs._asdict())
-
-
-def open_cross_encoder(spec: str) -> CrossEncoder:
-    """Open ``PATH_OR_NAME[?OPTIONS]`` (transformers) or ``onnx:FOLDER[?OPTIONS]``: ``first``, ``max_tokens``,
-    ``batch_size`` and, for transformers, ``device`` and ``dtype``.
-
-    Raises:
-        UsageError: it cannot be opened; the message says why.
-    """
-    kind, _, rest = spec.partition(":")
-    is_onnx = kind == "onnx"
-    prefix = "cross-encoder:onnx" if is_onnx else "cross-encoder"
-    path, given = path_and_options(prefix, rest if is_onnx else spec, "first=50&max_tokens=256")
-    if not path:
-        raise SettingError(f"{prefix}: needs a checkpoint, as in {prefix}:models/ms-marco-MiniLM-L6-v2")
-    known = _OPTIONS if is_onnx else (*_OPTIONS, "device", "dtype")
-    check_options(prefix, given, known)
-    opened: CrossEncoder = OnnxCrossEncoder(path, **given) if is_onnx else TransformersCrossEncoder(path, **given)
-    opened.name = with_options(
-        opened.name, {key: value for key, value in given.items() if key not in ("batch_size", "device")}
-    )
-    return opened

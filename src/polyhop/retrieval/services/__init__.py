@@ -1,6 +1,6 @@
-"""Retrievers behind a server: the base for all of them, and the checks of a reply's shape.
+"""Retrievers and rerankers behind a server: the bases of all of them, and the checks of a reply's shape.
 
-``served`` asks a server that speaks a small JSON protocol, ``web`` a web search API.
+``served`` asks a server that speaks a small JSON protocol, ``web`` a web search API; ``reranking.served`` a reranker.
 """
 
 from __future__ import annotations
@@ -27,14 +27,12 @@ SERVER_OPTIONS: Mapping[str, Callable[[Any], Any]] = {"concurrency": int, "timeo
 """The options of every service: concurrent requests, seconds per request, and requests per minute."""
 
 
-class Service(ABC):
-    """A retriever (``base.AwaitedRetriever``) behind a server. It knows no links.
-
-    One object serves any number of event loops; synchronous code waits on a loop of the service's own. ``advice`` says
-    what would help, per kind of failure. After ``aclose`` the service can be used again.
+class Client:
+    """A part of retrieval behind a server. One object serves any number of event loops; synchronous code waits on a
+    loop of its own. ``advice`` says what would help, per kind of failure. After ``aclose`` it can be used again.
     """
 
-    linked = False
+    part = "retriever"
 
     def __init__(
         self,
@@ -65,6 +63,28 @@ class Service(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
+    async def aclose(self) -> None:
+        """Close the connections, in every loop."""
+        if self._loop.is_running:
+            self._loop.run(self._server.close_loop())
+            self._loop.stop()
+        await self._server.aclose()
+
+    async def _ask(self, url: str, body: bytes | None, read: Callable[[Any], T]) -> T:
+        """Ask the server and read its reply by ``read``."""
+        try:
+            value, _ = await self._server.ask(url, body, read)
+        except CallError as error:
+            advice = self._advice.get(error.failure.kind, "")
+            raise RetrievalError(error_message(f"the {self.part} {self.name}", error, advice)) from None
+        return value
+
+
+class Service(Client, ABC):
+    """A retriever (``base.AwaitedRetriever``) behind a server. It knows no links."""
+
+    linked = False
+
     async def asearch(self, query: str, k: int) -> list[Passage]:
         """Search as ``search`` does, on the running event loop."""
         return (await self._found([query], k))[0]
@@ -86,13 +106,6 @@ class Service(ABC):
         """Return []: a service knows no links."""
         return []
 
-    async def aclose(self) -> None:
-        """Close the connections, in every loop."""
-        if self._loop.is_running:
-            self._loop.run(self._server.close_loop())
-            self._loop.stop()
-        await self._server.aclose()
-
     @abstractmethod
     async def _asked(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
         """Ask the server for the hits of each query; none is blank."""
@@ -102,15 +115,6 @@ class Service(ABC):
             raise UsageError(f"k is {k}; a search returns at least 1 passage")
         found = await each(queries, lambda asked: self._asked(asked, k))
         return [list(dict.fromkeys(passages))[:k] for passages in found]
-
-    async def _ask(self, url: str, body: bytes | None, read: Callable[[Any], T]) -> T:
-        """Ask the server and read its reply by ``read``."""
-        try:
-            value, _ = await self._server.ask(url, body, read)
-        except CallError as error:
-            advice = self._advice.get(error.failure.kind, "")
-            raise RetrievalError(error_message(f"the retriever {self.name}", error, advice)) from None
-        return value
 
 
 async def each(queries: Sequence[str], ask: Callable[[Sequence[str]], Awaitable[list[list[T]]]]) -> list[list[T]]:
