@@ -48,6 +48,7 @@ from polyhop import Passage, Pipeline, Span
 from polyhop.cli import COLLECT_AT
 from polyhop.lm import OpenAICompatible
 from polyhop.lm.base import Completion, Request, ScoreRequest, TokenScores
+from polyhop.lm.tools import ToolCall
 from polyhop.methods.registry import methods
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.tasks import TASKS
@@ -73,6 +74,8 @@ class Asking(OpenAICompatible):
     async def complete(self, request: Request) -> Completion:
         reply = await super().complete(request)
         content = never_content(request.task, request.fields)
+        if isinstance(content, ToolCall):
+            return replace(reply, text="", tool_calls=(content,), finish_reason="tool_calls")
         asked = {name: content[name] for name in TASKS[request.task].output.model_fields if name in content}
         return replace(reply, text=orjson.dumps(asked).decode())
 

@@ -235,6 +235,8 @@ CASES = [
     ("era-cot", {"discriminate": False}),
     ("react", {"max_turns": 6}),
     ("react-cot-sc", {"max_turns": 1}),
+    ("agent", {}),
+    ("agent", {"max_turns": 1}),
     ("toolformer", {"max_turns": 1}),
     ("plan-solve-ir", {"max_searches": 1}),
     ("tot-ir", {"steps": 2, "keep": 2, "values": 3}),

@@ -15,7 +15,7 @@ from polyhop.prompts.book import PromptBook
 from polyhop.prompts.prompt import Rendering
 from tests.kit.random_world import World
 
-METHODS = ("tor", "cor", "resp", "searchain", "ge", "react", "self-ask", "recomp", "ircot")
+METHODS = ("tor", "cor", "resp", "searchain", "ge", "react", "agent", "self-ask", "recomp", "ircot")
 
 
 async def answered(method: str, seed: int, rendering: Rendering) -> tuple[Answer, ScriptedLM]:

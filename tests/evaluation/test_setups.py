@@ -114,6 +114,7 @@ OWN: dict[str, dict[str, Any]] = {
     "plan-solve": {"shots": 0},
     "self-ask": {"shots": 4},
     "react": {"shots": 6, "max_turns": 6},
+    "agent": {"max_turns": 15, "context_tokens": 128000},
     "react-cot-sc": {"shots": 6, "max_turns": 6, "samples": 21},
     "toolformer": {"max_turns": 1},
     "tot-ir": {"values": 3, "keep": 5},

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -39,7 +39,12 @@ class Draft:
     @property
     def asked(self) -> str:
         """The reply in the form that was asked for."""
-        return self.object if self.request.schema is not None else self.text
+        return self.object if self.wants_json else self.text
+
+    @property
+    def wants_json(self) -> bool:
+        """Whether a JSON object was asked for, by a schema or, beside tools, by the prompt alone."""
+        return self.request.schema is not None or "Reply with one JSON object" in _system(self.request)
 
 
 Persona = Callable[[Draft], Mapping[str, Any]]
@@ -94,13 +99,13 @@ def _echoer(draft: Draft) -> Mapping[str, Any]:
 
 def _slot_echoer(draft: Draft) -> Mapping[str, Any]:
     """The form, its values in the angle brackets of the slots."""
-    return _says(draft.asked if draft.request.schema is not None else draft.slots)
+    return _says(draft.asked if draft.wants_json else draft.slots)
 
 
 def _bold(draft: Draft) -> Mapping[str, Any]:
     """The form, every line in bold."""
     lines = (f"**{line}**" if line.strip() else line for line in draft.text.splitlines())
-    return _says(draft.object if draft.request.schema is not None else "\n".join(lines))
+    return _says(draft.object if draft.wants_json else "\n".join(lines))
 
 
 def _json_in_text(draft: Draft) -> Mapping[str, Any]:
@@ -115,7 +120,7 @@ def _schema_ignorer(draft: Draft) -> Mapping[str, Any]:
 
 def _fenced(draft: Draft) -> Mapping[str, Any]:
     """The form in a fence of Markdown."""
-    return _says(f"```json\n{draft.object}\n```" if draft.request.schema is not None else f"```\n{draft.text}\n```")
+    return _says(f"```json\n{draft.object}\n```" if draft.wants_json else f"```\n{draft.text}\n```")
 
 
 def _explainer(draft: Draft) -> Mapping[str, Any]:
@@ -131,7 +136,7 @@ def _french(draft: Draft) -> Mapping[str, Any]:
 
 def _numberer(draft: Draft) -> Mapping[str, Any]:
     """The form, every line with a number."""
-    if draft.request.schema is not None:
+    if draft.wants_json:
         return _says(draft.object)
     return _says("\n".join(f"{i}. {line}" for i, line in enumerate(draft.text.splitlines(), 1)))
 
@@ -191,6 +196,8 @@ _WORD = re.compile(r"\w+")
 class ImitatedLM:
     """Pocket behind the manners of a persona; ``capabilities`` as an OpenAI-compatible server's.
 
+    Calls of tools are in the field of their own if it takes ``tools``, else one per line of its text.
+
     It also scores given text as pocket does. With ``logprobs``, each of its words has the probability ``new``; one
     that it copies, from the prompt or from what it wrote before, has ``copied``.
     """
@@ -202,11 +209,18 @@ class ImitatedLM:
         brain: Any = None,
         *,
         logprobs: bool = False,
+        tools: bool = False,
         new: float = 0.9,
         copied: float = 0.9,
     ) -> None:
         self.capabilities = Capabilities(
-            chat=True, json_schema=True, token_logprobs=logprobs, seed=True, score=True, score_temperature=True
+            chat=True,
+            json_schema=True,
+            token_logprobs=logprobs,
+            seed=True,
+            score=True,
+            score_temperature=True,
+            tools=tools,
         )
         self.name = name
         self.replies: list[tuple[Request, Completion]] = []
@@ -222,8 +236,12 @@ class ImitatedLM:
 
     async def complete(self, request: Request) -> Completion:
         """Return the persona's reply, read as a chat server's."""
-        draft = await self._draft(request)
-        choice = dict(self._persona(draft))
+        known = await self._brain.complete(request)
+        choice = dict(self._persona(self._draft(request, known)))
+        if known.tool_calls and request.tools and (self._persona in READABLE.values() or self._persona is _truncator):
+            cut = 9 if self._persona is _truncator else None
+            calls = [replace(call, text=call.text[:cut]).to_message() for call in known.tool_calls]
+            choice = {"message": {**choice["message"], "tool_calls": calls}, "finish_reason": "tool_calls"}
         if request.logprobs:
             pieces = re.findall(r"\s*(?:\w+|[^\w\s]+)|\s+$", choice["message"].get("content") or "")
             choice["logprobs"] = {"content": self._with_logprobs(pieces, request.messages[-1]["content"])}
@@ -245,24 +263,36 @@ class ImitatedLM:
         scores: list[TokenScores] = await self._brain.score(requests)
         return scores
 
-    async def _draft(self, request: Request) -> Draft:
-        known = await self._brain.complete(request)
-        return draft(request, _book()[request.task].check(known.value or {}))
+    def _draft(self, request: Request, known: Completion) -> Draft:
+        if not known.tool_calls:
+            return draft(request, _book()[request.task].check(known.value or {}))
+        rows = [f'{{"name": "{call.name}", "arguments": {call.text}}}' for call in known.tool_calls]
+        text = "" if request.tools else "\n".join(f"<tool_call>{row}</tool_call>" for row in rows)
+        form = "" if request.tools else re.findall(r"<tool_call>.*?</tool_call>", _system(request), re.DOTALL)[0]
+        return Draft(request, text, text and "\n".join(rows), form, text)
 
 
 def draft(request: Request, output: Output) -> Draft:
     """Write an output as a model would that keeps to the form."""
     write = TASKS[request.task].write_text
     slots = output.model_copy(update={k: f"<{v}>" for k, v in output if isinstance(v, str) and v})
-    system = request.messages[0]["content"]
-    form = re.split(r"\n\n(?=Reply in|Write )", system)[-1].partition("\n")[2] or system
     return Draft(
         request,
         write(output, request.fields),
         orjson.dumps(output.model_dump(mode="json")).decode(),
-        form,
+        _form(request),
         write(slots, request.fields),
     )
+
+
+def _form(request: Request) -> str:
+    """The form that a prompt asks for, with its slots."""
+    system = _system(request).partition("\n\n# Tools")[0]
+    return re.split(r"\n\n(?=Reply in|Write )", system)[-1].partition("\n")[2] or system
+
+
+def _system(request: Request) -> str:
+    return str(request.messages[0]["content"])
 
 
 @cache

@@ -16,7 +16,10 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from polyhop.answer import Answer
 from polyhop.common.text import estimate_tokens, without_citation_marks
+from polyhop.lm.base import Completion
 from polyhop.lm.scripted import ScriptedLM
+from polyhop.lm.tools import ToolCall
+from polyhop.methods.registry import method_named
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.prompt import Rendering
@@ -28,6 +31,7 @@ from tests.kit.question_data import question_for
 T = TypeVar("T")
 Speech: TypeAlias = Literal["value", "text", "json"]
 BOOK = PromptBook()
+CALLS = "calls of tools"
 
 
 def seen(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,15 +162,21 @@ class World:
             count = 0 if said else 1 + int(3 * self._roll("how many", *key))
             pairs = [f"{self._pick(QUERIES, str(n), *key)}; maker" for n in range(count)]
             return {"rationale": None, "pairs": pairs, "answer": said}
+        if task == "agent.act" and not self._happens("supported", *key):
+            return self._called(key)
         if task in ("cot.sentence", "flare.question", "dsp.hop"):
             return self._stepped(task, key, fields)
         direct = task in ("answer.direct", "recite.answer", "recomp.answer", "verify_edit.answer")
         rationale = None if direct else self._pick(["Because it was so.", None], "rationale", *key)
         return {"rationale": rationale, "answer": self._pick(ANSWERS, "answer", *key)}
 
-    def script(self, task: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | str:
+    def script(self, task: str, fields: Mapping[str, Any]) -> Any:
         """The model's side of ``reply``: the same output in the form this world's model speaks."""
         output = self.reply(task, fields)
+        if output and (calls := output.get(CALLS)):
+            rows = (f'<tool_call>{{"name": "{call.name}", "arguments": {call.text}}}</tool_call>' for call in calls)
+            native = Completion(text="", tool_calls=calls, finish_reason="tool_calls")
+            return native if self.speaks == "value" else "\n".join(rows)
         if output is None:
             return ""
         if self.speaks == "value":
@@ -275,6 +285,19 @@ class World:
         drawn = [self._pick(QUERIES, str(n), *key) for n in range(count)]
         return {"sub_questions": drawn} if drawn else None
 
+    def _called(self, key: tuple[str, ...]) -> Mapping[str, Any]:
+        """Calls: searches, now and then one made before; a passage that may not have been shown; what fits no tool."""
+        query, number = self._pick(QUERIES, "next", *key), int(9 * self._roll("number", *key))
+        made = [
+            ("search", {"query": query}),
+            ("read", {"passage": number}),
+            ("find", {"passage": number, "words": "word1"}),
+            ("open", {"passage": number}),
+        ]
+        drawn = [made[0]] + [self._pick(made, str(n), *key) for n in range(int(4 * self._roll("how many", *key)))]
+        calls = (ToolCall(id=f"c{i}", name=name, text=json.dumps(given)) for i, (name, given) in enumerate(drawn))
+        return {CALLS: tuple(calls)}
+
     def _stepped(self, task: str, key: tuple[str, ...], fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """A sentence that concludes, says what another said, or names something new; a question or none; a query."""
         answer, query = self._pick(ANSWERS, "answer", *key), self._pick(QUERIES, "next", *key)
@@ -378,7 +401,9 @@ class World:
         """The method's answer to this world's question, and the model with the calls it saw."""
         model = ScriptedLM(self.script)
         rendering: Rendering = "json" if self.speaks == "json" else "text"
-        given = {"shots": self.shots, "prompts": BOOK, "reader": self.read, "rendering": rendering, **settings}
+        given = {"prompts": BOOK, "reader": self.read, "rendering": rendering, **settings}
+        if "shots" in method_named(method).settings:
+            given.setdefault("shots", self.shots)
         async with Pipeline(method=method, lm=model, retriever=self._searched, **given) as pipeline:
             return await pipeline.aask(question_for(method, self.question, self.passages[:4], kind=kind)), model
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from polyhop.lm.base import Capabilities
+from polyhop.lm.tools import ToolCall
 from polyhop.types import Passage, Search
 
 ABLE = Capabilities(
@@ -43,7 +44,7 @@ _OF_A_TASK: dict[str, dict[str, Any]] = {
 }
 
 
-def never_content(task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+def never_content(task: str, fields: Mapping[str, Any]) -> Any:
     """A model that always wants to know more, each time something else; never sure of an answer, never the same one
     twice; but of two answers in turn for ``ge``, which gives up on a sub-question without one."""
     if task == "resp.plan":
@@ -55,6 +56,8 @@ def never_content(task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     else:
         more = "more than " + " ".join([passage.id for passage in fields.get("passages") or ()])
     number = next(_another)
+    if task == "agent.act":
+        return ToolCall(id="c1", name="search", text=f'{{"query": "query {number}"}}')
     answer = "xy"[number % 2] if task == "ge.subanswer" else f"x{number}"
     pairs = [f"entity {number}; relation"]
     if task == "ge.extract":

@@ -46,7 +46,8 @@ class Outcome(NamedTuple):
 @cache
 def outcome(method: str, persona: str, rendering: Rendering) -> Outcome:
     """Ask one question of the demo corpus."""
-    lm = ImitatedLM(PERSONAS[persona], persona, _pocket(), logprobs=method == "flare")
+    takes = {"logprobs": method == "flare", "tools": rendering == "json"}
+    lm = ImitatedLM(PERSONAS[persona], persona, _pocket(), **takes)
     with Pipeline("demo", method, lm, rendering=rendering) as pipeline:
         assert pipeline.index
         answer = pipeline.ask(question_for(method, _question(), [*islice(pipeline.index.passages, 4)]))

@@ -36,6 +36,8 @@ CASES: dict[str, tuple[dict[str, Any], int]] = {
     # thoughts with their actions; the finish, or samples
     "react": ({"max_turns": 2}, 2 + 1),
     "react-cot-sc": ({"max_turns": 2, "samples": 2}, 2 + 1 + 2),
+    # turns; the finish
+    "agent": ({"max_turns": 2}, 2 + 1),
     # calls; the end of the text
     "toolformer": ({"max_turns": 2}, 2 + 1),
     # the plan; the solution
@@ -103,11 +105,12 @@ async def test_whatever_is_written_it_ends_within_its_calls(
     given_, maximum = CASES[method]
     able = Capabilities(json_schema=True, token_logprobs=True, seed=True)
     lm = ScriptedLM(lambda task, fields: completion(replies[(len(lm.calls) - 1) % len(replies)]), capabilities=able)
+    given_ = given_ if method == "agent" else {**given_, "shots": 0}
     if method == "searchain":
         given_ = given_ | {"reader": lambda question, passages: [Span(passages[0].id, "Text", 0, 4, 1.0)]}
     pipeline = Pipeline(
         method=method, lm=lm, retriever=lambda query, k: PASSAGES[len(query) % 3 :][:k],
-        prompts=BOOK, rendering=rendering, shots=0, **given_,
+        prompts=BOOK, rendering=rendering, **given_,
     )  # fmt: skip
     async with pipeline as qa:
         answer = await qa.aask("Who was it?")

@@ -24,13 +24,25 @@ FORMS = [
     *("<thought>", "</thought>", "<reasoning>", "</reasoning>"),
     *("<tools>", "<tool name=x>", "<tools name=x>", "<tool_call>", "</tool_call>", "<tool_call id=1>", "<tool_calls>"),
     *("<tool_response>", "<tool_result>", "<function_call>", "<function_calls>", "<<SYS>>", "<</SYS>>"),
+    *("<function=search>", "<parameter=query>"),
     # codes in square brackets
     *("[INST]", "[/INST]", "[ INST ]", "[/ INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[AVAILABLE_TOOLS]"),
-    *("[TOOL_CALLS]", "[TOOL_RESULTS]", "[TOOL_CONTENT]", "[THINK]", "[/THINK]"),
+    *("[TOOL_CALLS]", "[TOOL_RESULTS]", "[TOOL_CONTENT]", "[THINK]", "[/THINK]", "[TOOL_REQUEST]"),
+    *("[END_TOOL_REQUEST]",),
 ]
 """One of each form that is promised."""
 LEFT = [
-    *("<b>", "<passages>", "<systems>", "<users x>", "<thinker>", "<toolbox>", "a < b and c > d", "cout << s;"),
+    *(
+        "<b>",
+        "<passages>",
+        "<systems>",
+        "<users x>",
+        "<thinker>",
+        "<toolbox>",
+        "<function>",
+        "a < b and c > d",
+        "cout << s;",
+    ),
     *("[1]", "[REC]", "[instance]", "[citation needed]", "x[0]", "<https://example.org/system>", "<em>user</em>"),
     *("if (s<t) u>v", "5 < 6", "[sic]", "<sub>", "<strong>", "{system}", "(INST)", "user>", "</p>"),
 ]

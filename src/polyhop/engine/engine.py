@@ -60,7 +60,12 @@ class Engine(Equipment):
 
     def within(self, passages: Iterable[Passage], index: Index | None) -> Engine:
         """Return this engine with a retriever that finds, and links to, nothing but some ``passages`` of the index."""
-        return replace(self, retriever=self.retriever and Within(self.retriever, passages, index))
+        known = frozenset(passages)
+
+        def document(passage: Passage) -> list[Passage]:
+            return [other for other in self.documents(passage) if other in known] if self.documents else []
+
+        return replace(self, retriever=self.retriever and Within(self.retriever, known, index), documents=document)
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """Search outside any question, with the retriever and its reranker."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from polyhop.engine.budget import Budget
@@ -13,15 +13,16 @@ from polyhop.readers.base import RunReader
 from polyhop.retrieval.analysis import ENGLISH, Analysis
 from polyhop.retrieval.base import RunRetriever
 from polyhop.retrieval.tfidf import similarities
-from polyhop.types import PathScorer, SupportReader
+from polyhop.types import Passage, PathScorer, SupportReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equipment(Caller):
     """The models, prompts, retriever and reader, the scorer of paths, the reader of support, and the budget of each
-    question."""
+    question. ``documents`` returns the passages of the document of a passage, in order, if the corpus is known."""
 
     retriever: RunRetriever | None = None
+    documents: Callable[[Passage], list[Passage]] | None = None
     reader: RunReader | None = None
     path_scorer: PathScorer | None = None
     support_reader: SupportReader | None = None

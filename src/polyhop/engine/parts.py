@@ -62,6 +62,7 @@ def open_parts(
         models=models,
         prompts=prompts,
         retriever=Reranked(opened, reranker) if opened and reranker else opened,
+        documents=index.document if index else None,
         reader=None if reader is None else as_reader(reader),
         path_scorer=options.path_scorer or PocketPathScorer(),
         support_reader=PocketSupportReader() if reads_support else None,

@@ -88,14 +88,13 @@ class Run:
     async def ask(
         self, task: TypedTask[Any] | str, *, options: Options | None = None, final: bool = False, **fields: Any
     ) -> Any:
-        """Make a language model call; return the task's typed output, whose ``.completion`` is the model's reply.
+        """Make a call of a ``task`` or its name; return its typed output, whose ``.completion`` is the model's reply.
 
-        ``task`` is a task or its name. Its field ``kind``, if it has one, is that of the question unless given. A reply
-        that cannot be read is requested once more with the reason; after that, the task's safe default is returned, or
-        of a ``final`` call the answer that the reply ends in; it is not ``parsed``. A reply whose token cap was spent
-        on thoughts is requested once more with room for them, unless an option sets the room; without any text it is a
-        ``CutReply`` then. ``final`` marks the last call, which the budget reserves. Raises ``BudgetSpent`` inside
-        ``gathering``, and ``LMError`` without a reply.
+        Its field ``kind``, if it has one, is that of the question unless given. A reply that cannot be read is
+        requested once more with the reason; after that, the task's safe default is returned, or of a ``final`` call the
+        answer that the reply ends in; it is not ``parsed``. A reply whose token cap was spent on thoughts is requested
+        once more with room for them, unless an option sets the room; without any text it is a ``CutReply`` then.
+        ``final``: the last call, which the budget reserves. Raises ``BudgetSpent`` in ``gathering``, and ``LMError``.
         """
         output, _ = await self._settle(self._engine.call(task_name(task), fields, options, final=final))
         self.final = output if final else self.final
@@ -175,11 +174,8 @@ class Run:
         return passages
 
     async def read(self, question: str, passages: Sequence[Passage], *, span: SpanChoice | None = None) -> list[Span]:
-        """Return the reader's answer spans for ``question`` in ``passages``, best first.
-
-        Model calls of the reader stand under this step in the trace. ``span``: how a reader that can choose selects
-        spans.
-        """
+        """Return the reader's answer spans for ``question`` in ``passages``, best first; its model calls stand under
+        this step in the trace. ``span``: how a reader that can choose selects spans."""
         read = partial(self._engine.needed_reader.read, question, passages, self, span=span)
         return await self._read_spans(read, ("read", span), question, passages)
 
@@ -201,6 +197,10 @@ class Run:
     def links(self, passage: Passage) -> list[Passage]:
         """Return the passages that ``passage`` links to, known to the retriever or to a corpus beside it."""
         return self._retriever.links(passage) if self._retriever else []
+
+    def document(self, passage: Passage) -> list[Passage]:
+        """Return the passages of the document of ``passage``, in order; it alone if its corpus is not known."""
+        return (self._engine.documents(passage) if self._engine.documents else []) or [passage]
 
     def similarity(self, text: str, texts: Sequence[str], *, lexical: bool = False) -> list[float]:
         """Return the similarity of ``text`` to each of ``texts``, from 0 to 1: the cosine of their vectors by the
@@ -232,6 +232,11 @@ class Run:
         """Count the tokens of the prompt of ``ask`` or ``score``: instruction, demonstrations and input."""
         return self._engine.prompt_tokens(task_name(task), fields, options)
 
+    def turns_tokens(self, task: TypedTask[Any], tools: Sequence[Tool], turns: Sequence[Message], **fields: Any) -> int:
+        """Count the tokens of a call of ``ask_with_tools``: the prompt, the tools and the turns."""
+        offer = self._conversations.offer(self._engine.call(task.name, fields, None), tools, turns)
+        return self._refusals.fit(offer).sent_tokens
+
     def demonstrations(self, task: str) -> Sequence[Mapping[str, Any]]:
         """Return the demonstrations in the prompt file of a scored task: their fields, and a ``kind``."""
         return self._engine.prompts.scored(task).demonstrations
@@ -247,11 +252,8 @@ class Run:
         self.recorder.open().close(Note, name=name, data=data)
 
     async def gather(self, *work: Coroutine[Any, Any, T], finish_all: bool = False) -> list[T]:
-        """Run coroutines at once; return their results in order. Their steps are recorded in the order of ``work``.
-
-        The first error, such as a spent budget, cancels the others. With ``finish_all`` the others run to their end
-        first, so that a spent budget loses nothing that was done.
-        """
+        """Run coroutines at once; return their results in order. Their steps are recorded in the order of ``work``. The
+        first error, such as a spent budget, cancels the others; with ``finish_all`` they run to their end first."""
         return await gather(*work, finish_all=finish_all, start=self.recorder.fork())
 
     def gathering(self) -> AbstractContextManager[None]:
@@ -261,9 +263,7 @@ class Run:
     @asynccontextmanager
     async def speculating(self, max_calls: int) -> AsyncIterator[SpeculativeRun]:
         """Let explorers make up to ``max_calls`` calls at once before the method needs them; it claims their replies.
-
-        Nothing is explored if ``max_calls`` is 0, or under a budget of calls, tokens or cost, which must hold exactly.
-        """
+        Nothing is explored if that is 0, or under a budget of calls, tokens or cost, which must hold exactly."""
         budget = self._engine.budget
         if not max_calls or any(limit is not None for limit in (budget.max_calls, budget.max_tokens, budget.max_cost)):
             yield SpeculativeRun(self)

@@ -5,7 +5,7 @@ A model that takes no tools is asked for its calls in text (``lm.tool_text``); n
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
@@ -21,6 +21,8 @@ from polyhop.prompts.show import harmless
 from polyhop.prompts.tasks import Output
 from polyhop.trace import AskWithTools
 from polyhop.trace.recorder import OpenStep
+
+__all__ = ["Calls", "Conversations", "Message", "Tool", "ToolCall", "ToolCalling"]
 
 T = TypeVar("T")
 
@@ -50,10 +52,14 @@ class Calls(Output):
         """Make the calls at once by ``make``; return the turns that continue the conversation: the reply, and the
         result of each call. A call with a problem is never made: its result says what is wrong with it."""
 
-        async def result(call: ToolCall) -> Message:
-            return result_message(call, call.problem or await make(call))
+        async def result(call: ToolCall) -> str:
+            return call.problem or await make(call)
 
-        return [self.message, *await run.gather(*map(result, self.tool_calls))]
+        return self.turns(await run.gather(*map(result, self.tool_calls)))
+
+    def turns(self, results: Iterable[str]) -> list[Message]:
+        """Return the turns that continue the conversation: the reply, and the result of each call."""
+        return [self.message, *map(result_message, self.tool_calls, results)]
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,14 @@ class ToolCalling(Call):
     def texts(self) -> list[str]:
         """The text of every turn, and of the tools."""
         return [*map(text_of, cast("list[Message]", self.turns)), definitions_text(self.tools)]
+
+    @property
+    def sent_tokens(self) -> int:
+        """The tokens of the messages and the tools as they are sent, estimated if the model has no tokenizer."""
+        request = self._offering(super().request(sample=0, seed=None))
+        request = request if self.model.capabilities.tools and not self.is_in_text else in_text(request)
+        texts = [*map(text_of, request.messages), *([definitions_text(request.tools)] if request.tools else [])]
+        return sum(count_tokens(self.model, text) for text in texts)
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
@@ -155,7 +169,13 @@ class Conversations:
     replies: dict[int, tuple[Calls, OpenStep, tuple[Message, ...]]] = field(default_factory=dict)
 
     def offer(
-        self, call: Call, tools: Sequence[Tool], turns: Sequence[Message], *, choice: str, parallel: bool
+        self,
+        call: Call,
+        tools: Sequence[Tool],
+        turns: Sequence[Message],
+        *,
+        choice: str = "auto",
+        parallel: bool = True,
     ) -> ToolCalling:
         """Return the call with tools and the turns after its prompt. Results of tools are made harmless.
 

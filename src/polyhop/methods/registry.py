@@ -38,6 +38,7 @@ BUILT_IN = (
     "polyhop.methods.baselines.plan_solve",
     "polyhop.methods.baselines.self_ask",
     "polyhop.methods.baselines.react",
+    "polyhop.methods.baselines.agent",
     "polyhop.methods.baselines.plan_solve_ir",
     "polyhop.methods.baselines.tot_ir",
     "polyhop.methods.baselines.toolformer",

@@ -125,7 +125,8 @@ class PromptBook:
             owner = task_named(owner.demonstrations)
 
         def parse(line: str) -> Demonstration:
-            return parse_demonstration(line, prompt.task, prompt.switches, prompt.input.tested)
+            optional = prompt.input.tested.union(prompt.task.unshown)
+            return parse_demonstration(line, prompt.task, prompt.switches, optional)
 
         yield from demonstrations_in(path, owner.name, parse)
         if "kind" in prompt.switches and owner.folder is None and not self._is_own(path):

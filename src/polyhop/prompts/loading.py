@@ -220,7 +220,7 @@ def check_variables(task: Task[Any], templates: Sequence[Template], source: str)
     for template in templates[:-1]:
         if template.shown:
             raise PromptError(f"{source}: {{{min(template.shown)}}} may stand under # Input only")
-    if unused := sorted(set(task.fields) - used - {"kind"}):  # which a user's file need not tell apart
+    if unused := sorted(set(task.fields) - used - {"kind", *task.unshown}):  # a user's file need not tell kinds apart
         raise PromptError(f"{source}: the field {unused[0]!r} of {task.name} is never used")
 
 

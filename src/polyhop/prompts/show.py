@@ -23,7 +23,10 @@ _TAGS = """
     sys system user assistant developer model human tool tools think thinking thought reasoning
     tool_call tool_calls tool_response tool_result function_call function_calls
 """.split()
-_CODES = "inst think system_prompt available_tools tool_calls tool_results tool_content".split()
+_NAMED = "function parameter".split()
+_CODES = """
+    inst think system_prompt available_tools tool_calls tool_results tool_content tool_request end_tool_request
+""".split()
 
 
 def _any_of(names: Iterable[str]) -> str:
@@ -51,7 +54,7 @@ def fences() -> re.Pattern[str]:
     """Compile the brackets that open a fence, a chat turn or a control token, when a text first has a bracket."""
     return re.compile(
         rf"[<＜﹤](?=(?:{_UNSEEN}[|｜]"
-        rf"|{_SLASH}(?:{_any_of(_FENCES)}(?![a-zａ-ｚ])|{_any_of(_TOKENS)}{_SLASH}[>＞﹥]"
+        rf"|{_SLASH}(?:{_any_of(_FENCES)}(?![a-zａ-ｚ])|{_any_of(_TOKENS)}{_SLASH}[>＞﹥]|{_any_of(_NAMED)}{_UNSEEN}[=＝]"
         rf"|{_any_of(_TAGS)}(?:{_SLASH}[>＞﹥]|(?:{_GAP}|[/／])[^<>＜＞﹤﹥]{{0,200}}+[>＞﹥]))))"
         rf"|[\[［﹇](?={_SLASH}{_any_of(_CODES)}{_UNSEEN}[\]］﹈])",
         re.IGNORECASE,

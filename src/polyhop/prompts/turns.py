@@ -297,6 +297,7 @@ def _chain(q: Solved, end: int) -> dict[str, Any]:
 
 
 _WHOLE = """
+    agent.act agent.finish
     answer.cot answer.direct answer.read answer.read_cot auto_cot.answer era_cot.answer least_to_most.decompose
     plan_solve.solve plan_solve_ir.plan plan_solve_ir.solve react.finish recite.answer recite.recall recomp.answer
     resp.generate searchain.trace self_ask.chain sure.candidates sure.rank sure.summarize sure.validate tor.fuse

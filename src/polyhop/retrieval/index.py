@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import takewhile
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -90,6 +91,28 @@ class Index:
             return [self.passages.get(target) for target in self._links.of(ordinal)]
         except IndexError:
             raise IndexFolderError("its links are damaged; build the index again", self.folder) from None
+
+    def document(self, passage: Passage) -> list[Passage]:
+        """Return the passages of the document of this one, in order: those around it with its source or, if it has no
+        source, its title; [] for an unknown passage."""
+        ordinal, document = self.passages.ordinal(passage.id), _document_of(passage)
+        if ordinal is None:
+            return []
+
+        def beside(ordinals: Iterable[int]) -> Iterator[Passage]:
+            live = map(self.passages.get, filter(self.passages.is_live, ordinals))
+            return takewhile(lambda other: document and _document_of(other) == document, live)
+
+        before, after = beside(range(ordinal - 1, -1, -1)), beside(range(ordinal + 1, self.rows))
+        return [*list(before)[::-1], self.passages.get(ordinal), *after]
+
+
+def _document_of(passage: Passage) -> tuple[str, str] | None:
+    """Return a key that the passages of one document share; None for a passage with neither source nor title."""
+    source = passage.metadata.get("source")
+    if isinstance(source, str) and source:
+        return "source", source
+    return ("title", passage.title) if passage.title else None
 
 
 def build_index(

@@ -21,7 +21,9 @@ from polyhop.lm.batcher import Batcher
 from polyhop.lm.pocket.encoder.cache import CacheMiss, cached_only, run_queries
 from polyhop.lm.pocket.paths import log_likelihood
 from polyhop.lm.pocket.tasks import TASKS, do
-from polyhop.lm.pocket.tasks.reading import ANSWER_CONFIDENCE
+from polyhop.lm.pocket.tasks.reading import ANSWER_CONFIDENCE, CALLS
+from polyhop.lm.tool_turns import call_id
+from polyhop.lm.tools import ToolCall
 
 __all__ = ["TASKS", "Pocket"]
 
@@ -36,7 +38,9 @@ class Pocket:
     """
 
     name = "pocket"
-    capabilities = Capabilities(chat=True, json_schema=True, token_logprobs=True, score=True, score_temperature=True)
+    capabilities = Capabilities(
+        chat=True, json_schema=True, token_logprobs=True, score=True, score_temperature=True, tools=True
+    )
 
     def __init__(self) -> None:
         self._predictions = Batcher(run_queries, name="pocket", shared=True)
@@ -47,12 +51,18 @@ class Pocket:
         Raises ``CapabilityError`` for an unknown prompt task, with the names of the known ones.
         """
         value = await self._run_task(request)
+        calls = tuple(
+            ToolCall(id=call_id(request, i), name=name, text=orjson.dumps(given).decode())
+            for i, (name, given) in enumerate(value.pop(CALLS, ()))
+        )
         answer, confidence = value.pop(ANSWER_CONFIDENCE, (value.get("answer"), value.get("confidence")))
         text = orjson.dumps(value).decode()
         prompt = sum(estimate_tokens(message["content"]) for message in request.messages)
         usage = TokenUsage(prompt_tokens=prompt, completion_tokens=estimate_tokens(text), estimated=True)
         has_logprobs = confidence and request.logprobs
         tokens, logprobs = ((answer,), (math.log(confidence),)) if has_logprobs else (None, None)
+        if calls:
+            return Completion(text="", tool_calls=calls, finish_reason="tool_calls", usage=usage)
         return Completion(text=text, value=value, tokens=tokens, logprobs=logprobs, usage=usage)
 
     async def _run_task(self, request: Request) -> dict[str, Any]:

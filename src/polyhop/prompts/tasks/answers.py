@@ -72,12 +72,17 @@ def read_direct(text: str, fields: Fields) -> dict[str, Any]:
 
 
 def reasoned_answer(
-    name: str, *, fields: tuple[str, ...], show: Show = BY_TYPE, demonstrations: str = ""
+    name: str,
+    *,
+    fields: tuple[str, ...],
+    show: Show = BY_TYPE,
+    demonstrations: str = "",
+    unshown: tuple[str, ...] = (),
 ) -> Task[Response]:
     """Make a task whose reply reasons, then answers."""
     return Task(
         name, (*fields, "kind"), Response, {"answer": ""},
-        parse=read_reasoned, write=write_reasoned, show=show, demonstrations=demonstrations,
+        parse=read_reasoned, write=write_reasoned, show=show, demonstrations=demonstrations, unshown=unshown,
     )  # fmt: skip
 
 

@@ -164,6 +164,8 @@ class Task(Generic[OutputT]):
     """The task whose demonstrations this one shows if it has none itself."""
     asked_if: Mapping[str, str] = field(default_factory=dict)
     """Output fields that are asked for only if that field of the call is true; "" for never."""
+    unshown: tuple[str, ...] = ()
+    """Fields that the prompt need not show, as the turns after it do; pocket and the trace use them."""
     folder: Traversable | None = None
     """The folder of ``NAME.md`` and, if the task has demonstrations, ``NAME.demos.jsonl``; None for a shipped task."""
 

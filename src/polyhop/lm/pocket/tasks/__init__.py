@@ -102,6 +102,8 @@ _TASKS: dict[str, Callable[[Fields], Value]] = {
     "self_ask.turn": baselines.self_ask_turn,
     "react.act": baselines.react_act,
     "react.finish": baselines.react_finish,
+    "agent.act": baselines.agent_act,
+    "agent.finish": baselines.react_finish,
     "toolformer.write": baselines.toolformer_write,
     "toolformer.finish": baselines.toolformer_finish,
     "tot_ir.propose": baselines.tot_propose,

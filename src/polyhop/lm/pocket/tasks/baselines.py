@@ -15,7 +15,14 @@ from polyhop.lm.pocket.reading.chain import decompose
 from polyhop.lm.pocket.reading.judge import answer_probabilities, best_answer, sufficiency
 from polyhop.lm.pocket.reading.question import parse_question
 from polyhop.lm.pocket.tasks import ge, resp
-from polyhop.lm.pocket.tasks.reading import ANSWER_CONFIDENCE, MIN_CONFIDENCE, Fields, Value, answer_without_passages
+from polyhop.lm.pocket.tasks.reading import (
+    ANSWER_CONFIDENCE,
+    CALLS,
+    MIN_CONFIDENCE,
+    Fields,
+    Value,
+    answer_without_passages,
+)
 from polyhop.lm.pocket.tasks.searchain import is_settled, open_queries, queries_left
 from polyhop.types import Passage
 
@@ -81,7 +88,7 @@ def self_ask_turn(fields: Fields) -> Value:
     return {"intermediate": intermediate, "follow_up": None, "answer": answer_if_any(question, passages)["answer"]}
 
 
-# --- ReAct and Toolformer ---------------------------------------------------------------------------------------------
+# --- ReAct, agent and Toolformer --------------------------------------------------------------------------------------
 
 
 def react_act(fields: Fields) -> Value:
@@ -96,6 +103,13 @@ def react_act(fields: Fields) -> Value:
 def react_finish(fields: Fields) -> Value:
     """Answer from all observations."""
     return answer_if_any(fields["question"], _passages(fields["steps"]))
+
+
+def agent_act(fields: Fields) -> Value:
+    """Call the search for what is still open, or answer. Documents are not looked into."""
+    searches = [step["argument"] for step in fields["steps"] if step["tool"] == "search"]
+    query = _next_query(fields["question"], _passages(fields["steps"]), searches)
+    return {CALLS: [("search", {"query": query})]} if query else react_finish(fields)
 
 
 def toolformer_write(fields: Fields) -> Value:

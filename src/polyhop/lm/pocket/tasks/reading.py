@@ -21,6 +21,8 @@ from polyhop.types import Passage
 
 ANSWER_CONFIDENCE = "answer with confidence"
 """The key of a pair beside an output: the words of the answer, and the confidence in them."""
+CALLS = "calls of tools"
+"""The key of calls in place of an output: the name of each tool, and its arguments."""
 MIN_CONFIDENCE = 0.001  # above 0, because its logarithm is taken
 _HIGHEST_GRADE = 4  # of a passage that answers by itself
 
