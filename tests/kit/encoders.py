@@ -96,7 +96,7 @@ def make_decoder(folder: Path, kind: str, template: str, *, causal_lm: bool = Fa
 
     words = tokenizer(template)
     words.model_max_length = positions
-    if causal_lm:
+    if kind == "Qwen3":
         words.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
     words.save_pretrained(folder)
     torch.manual_seed(0)

@@ -192,6 +192,7 @@ def test_they_are_opened_by_name() -> None:
         ("tei:localhost:8080", SettingError, "must begin with http:// or https://"),
         ("vllm:m@localhost:8000", SettingError, "begins with http:// or https://"),
         ("jina:m?first=0", SettingError, "first=0: must be at least 1"),
+        ("jina:m?batch_size=0", SettingError, "batch_size=0: must be at least 1"),
         ("jina:m?batch_size=few", SettingError, "batch_size=few: must be a number"),
         ("jina:m?top_n=3", UnknownName, "unknown option of jina: 'top_n'"),
     ],

@@ -75,8 +75,9 @@ class ServedReranker(Client):
         per_minute: int | None = None,
         retries: int = 5,
     ) -> None:
-        self._kind, self._model, form = kind, model, FORMS[kind]
-        check_at_least(1, first=first, batch_size=batch_size or form.batch)
+        self._kind, self._model, self._form = kind, model, (form := FORMS[kind])
+        self.first, self._batch_size = first, form.batch if batch_size is None else batch_size
+        check_at_least(1, first=first, batch_size=self._batch_size)
         if not (model or kind == "tei") or not (url or form.url):
             example = {"tei": "tei:http://localhost:8080", "vllm": "vllm:BAAI/bge-reranker-v2-m3@http://localhost:8000"}
             raise SettingError(f"{kind}: needs a model or a server, as in {example.get(kind, f'{kind}:MODEL')}")
@@ -84,10 +85,8 @@ class ServedReranker(Client):
         key = checked_key(key or os.environ.get(form.variable))
         if url is None and key is None:
             raise SettingError(f"{kind}:{model} needs your own key: set {form.variable}; or name a server: {model}@URL")
-        at = f"@{address.redacted_url}" if model and url else address.redacted_url if url else ""
-        self.first, self._batch_size = first, batch_size or form.batch
         super().__init__(
-            f"{kind}:{model}{at}",
+            f"{kind}:" + "@".join(part for part in (model, url and address.redacted_url) if part),
             address,
             _advice(form),
             key=key,
@@ -108,15 +107,9 @@ class ServedReranker(Client):
 
     async def _scores(self, query: str, passages: Sequence[Passage]) -> list[float]:
         texts = [shown(passage) or " " for passage in passages]
-        body = (
-            {"query": query.strip(), "texts": texts}
-            if self._kind == "tei"
-            else {"model": self._model, "query": query.strip(), "documents": texts}
-        )
-        body |= FORMS[self._kind].more
-        return await self._ask(
-            self._address.path("/rerank"), to_json(body), lambda reply: self._read(reply, len(texts))
-        )
+        given = {"texts": texts} if self._kind == "tei" else {"model": self._model, "documents": texts}
+        body = to_json({"query": query.strip(), **given, **self._form.more})
+        return await self._ask(self._address.path("/rerank"), body, lambda reply: self._read(reply, len(texts)))
 
     def _read(self, reply: Any, count: int) -> list[float]:
         is_tei = self._kind == "tei"

@@ -62,9 +62,10 @@ class YesNoReranker(CrossEncoder):
         before, after = (tokenizer.encode(text, add_special_tokens=False).ids for text in (_BEFORE, _AFTER))
         tokenizer.encode_special_tokens = True  # marks within a document are text, so that none can end it
         self._before, self._after, self._pad = before, after, checkpoint.tokenizer.pad_token_id
-        self._room = min(max_tokens, checkpoint.positions()) - len(before) - len(after)
+        limit = min(max_tokens, checkpoint.positions())
+        self._room = limit - len(before) - len(after)
         if self._room < 1:
-            raise UsageError(f"{self.name}: max_tokens={max_tokens} leaves no room beside the form's own tokens")
+            raise UsageError(f"{self.name}: {limit} tokens leave no room beside the {limit - self._room} of the form")
         network = checkpoint.network("AutoModelForCausalLM", what="causal language model")
         head = network.get_output_embeddings()
         self._network, self._head = network.base_model, (head.weight[ids[1]] - head.weight[ids[0]]).float()
