@@ -111,6 +111,12 @@ def test_other_text_is_no_call(text: str) -> None:
     assert read_calls(text, TOOLS) == (text, [])
 
 
+def test_a_copy_of_the_instruction_is_no_call() -> None:
+    copied = in_text(conversation()).messages[0]["content"].partition("filled in:\n")[2]
+    assert read_calls(f"{copied}\n<tool_call>{CALL}</tool_call>", TOOLS)[1] == [Written("search", ALIEN)]
+    assert read_calls(copied, TOOLS) == (copied, [])
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [

@@ -17,7 +17,7 @@ from polyhop.methods.baselines.agent import CUT, LEFT_OUT, NOTHING, NOTHING_MORE
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook
 from polyhop.trace import Branch, Searched
-from polyhop.types import Passage
+from polyhop.types import Passage, Question
 from tests.kit.scene import evidence, names, notes
 from tests.kit.scripted_run import play
 
@@ -275,8 +275,11 @@ async def test_read_goes_on_with_a_cut_text() -> None:
 
 async def test_find_shows_the_sentences_with_the_words_of_the_whole_document() -> None:
     find = calling(call("find", passage=1, words="WHEEL"), call("find", passage=1, words="weir"))
-    _, model = await in_corpus(BOOK, search("Part 4"), find, k=2, max_turns=2)
+    answer, model = await in_corpus(BOOK, search("Part 4"), find, k=2, max_turns=2)
     _, found, missing = results(model.calls[-1])
+    assert [(name, [passage.id for passage in data["passages"]]) for name, data in notes(answer)] == [
+        ("shown", ["m1", "m2"])
+    ]
     assert [row["text"] for row in found if isinstance(row, dict)] == ["Wheel 1 turns.", "Wheel 2 turns."]
     assert missing == NOTHING
 
@@ -286,6 +289,13 @@ async def test_a_document_without_source_is_that_of_its_title() -> None:
     assert names(answer.passages) == "o w1"
     answer, _ = await in_corpus(BOOK, search("else with a title"), calling(call("read", passage=1)), k=1, max_turns=2)
     assert names(answer.passages) == "y"  # no title is no document
+
+
+async def test_the_contexts_of_a_question_bound_its_documents() -> None:
+    lm = ScriptedLM({"agent.act": [search("4"), calling(call("read", passage=1))], "agent.finish": END})
+    async with Pipeline(BOOK, "agent", lm, max_turns=2) as pipeline:
+        answer = await pipeline.aask(Question("q", "Q", contexts=(BOOK[1], BOOK[3], BOOK[7])))
+    assert names(answer.passages) == "m4 m2"
 
 
 async def test_a_retriever_without_a_corpus_knows_single_passages() -> None:

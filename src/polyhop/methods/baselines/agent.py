@@ -189,6 +189,8 @@ class Episode:
             else:
                 self.counts[call.name] += 1
                 views, said = await self.called(call.name, **call.arguments)
+            if views and call.name != "search":  # a search has a step of its own
+                self.run.note("shown", passages=[passage for passage, _ in views])
             self.counts["refused"] += not views and said not in (NOTHING, NOTHING_MORE)
             branch.verdict = counted(len(views), "passages") if views else said
         return views, said
