@@ -38,6 +38,7 @@ LED_BY_WORDS: Mapping[str, str] = {
     "searchain": "an answer is held against the words of a passage",
     "react": "a lookup finds the sentences that hold a word",
     "react-cot-sc": "as react",
+    "agent": "a find shows the sentences that hold a word",
     "era-cot": "an entity differs from others by its words",
     "hops": "paths are ranked by their words",
     "ircot": "a sentence that says what the answer is ends the reasoning",

@@ -9,8 +9,8 @@ with it every method runs anywhere, the same way every time. ``model/CARD.md`` s
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -22,8 +22,9 @@ from polyhop.lm.pocket.encoder.cache import CacheMiss, cached_only, run_queries
 from polyhop.lm.pocket.paths import log_likelihood
 from polyhop.lm.pocket.tasks import TASKS, do
 from polyhop.lm.pocket.tasks.reading import ANSWER_CONFIDENCE, CALLS
-from polyhop.lm.tool_turns import call_id
-from polyhop.lm.tools import ToolCall
+
+if TYPE_CHECKING:
+    from polyhop.lm.tools import ToolCall
 
 __all__ = ["TASKS", "Pocket"]
 
@@ -51,10 +52,7 @@ class Pocket:
         Raises ``CapabilityError`` for an unknown prompt task, with the names of the known ones.
         """
         value = await self._run_task(request)
-        calls = tuple(
-            ToolCall(id=call_id(request, i), name=name, text=orjson.dumps(given).decode())
-            for i, (name, given) in enumerate(value.pop(CALLS, ()))
-        )
+        calls = value.pop(CALLS, ())
         answer, confidence = value.pop(ANSWER_CONFIDENCE, (value.get("answer"), value.get("confidence")))
         text = orjson.dumps(value).decode()
         prompt = sum(estimate_tokens(message["content"]) for message in request.messages)
@@ -62,7 +60,7 @@ class Pocket:
         has_logprobs = confidence and request.logprobs
         tokens, logprobs = ((answer,), (math.log(confidence),)) if has_logprobs else (None, None)
         if calls:
-            return Completion(text="", tool_calls=calls, finish_reason="tool_calls", usage=usage)
+            return Completion(text="", tool_calls=_tool_calls(request, calls), finish_reason="tool_calls", usage=usage)
         return Completion(text=text, value=value, tokens=tokens, logprobs=logprobs, usage=usage)
 
     async def _run_task(self, request: Request) -> dict[str, Any]:
@@ -87,3 +85,13 @@ class Pocket:
             scores.append(TokenScores(*log_likelihood(request.prompt, request.target, request.temperature)))
             await let_others_run()
         return scores
+
+
+def _tool_calls(request: Request, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[ToolCall, ...]:
+    from polyhop.lm.tool_turns import call_id  # imports pydantic, which few tasks need
+    from polyhop.lm.tools import ToolCall
+
+    return tuple(
+        ToolCall(id=call_id(request, i), name=name, text=orjson.dumps(given).decode())
+        for i, (name, given) in enumerate(calls)
+    )

@@ -176,7 +176,7 @@ class Episode:
             passages = [replace(passage, text=text) for passage, text in views]
             argument = str((call.arguments or {}).get("query", call))
             self.steps.append(
-                {"tool": call.name, "argument": argument, "passages": passages, "said": "" if views else said}
+                {"action": call.name, "argument": argument, "passages": passages, "said": "" if views else said}
             )
 
     async def carry_out(self, call: ToolCall, i: int) -> tuple[Views, str]:

@@ -1,6 +1,6 @@
 """The tasks of the agent, whose model calls tools until it answers, or must answer.
 
-``steps`` is ``[{"tool": str, "argument": str, "passages": [Passage]}]``: the calls so far and what each showed. They
+``steps`` is ``[{"action": str, "argument": str, "passages": [Passage]}]``: the calls so far and what each showed. They
 are not in the prompt, but in the turns after it.
 """
 

@@ -93,7 +93,7 @@ def self_ask_turn(fields: Fields) -> Value:
 
 def react_act(fields: Fields) -> Value:
     """Search for what is still open, or finish with the answer."""
-    searches = [step["argument"] for step in fields["steps"] if step["action"] == "Search"]
+    searches = [step["argument"] for step in fields["steps"] if step["action"] in ("Search", "search")]
     query = _next_query(fields["question"], _passages(fields["steps"]), searches)
     if query:
         return {"thought": f"Still open: {query}", "action": "Search", "argument": query}
@@ -107,9 +107,8 @@ def react_finish(fields: Fields) -> Value:
 
 def agent_act(fields: Fields) -> Value:
     """Call the search for what is still open, or answer. Documents are not looked into."""
-    searches = [step["argument"] for step in fields["steps"] if step["tool"] == "search"]
-    query = _next_query(fields["question"], _passages(fields["steps"]), searches)
-    return {CALLS: [("search", {"query": query})]} if query else react_finish(fields)
+    move = react_act(fields)
+    return {CALLS: [("search", {"query": move["argument"]})]} if move["action"] == "Search" else react_finish(fields)
 
 
 def toolformer_write(fields: Fields) -> Value:
