@@ -324,3 +324,14 @@ async def test_no_path_repeats_a_passage_and_runs_agree(
     assert sum(len(path) > 1 for path in paths) <= (hops - 1) * keep * (links + 2 * requery)
     assert set(ranking) == set(itertools.chain.from_iterable(paths))
     assert (await ranked_by(seed, **chosen))[1:] == (rows, ranking)
+
+
+def test_pagerank_scores_a_path_by_the_links_between_all_passages(tmp_path: FilePath) -> None:
+    index = build_index(open_corpus([FILM, PERSON, TOWN, *OTHERS]), tmp_path / "index")
+    with Pipeline(index, "hops", "pocket", retriever="bm25", scorer="ppr") as pipeline:
+        answer = pipeline.ask(QUESTION)
+    (ranked,) = (data["ranked"] for name, data in notes(answer) if name == "paths")
+    scores = {tuple(path["passages"]): path["score"] for path in ranked}
+    assert scores[("film", "person")] == pytest.approx((scores[("film",)] + scores[("person",)]) / 2, abs=2e-4)
+    assert "person" in [passage.id for passage in answer.passages]
+    assert answer.usage.calls == 1  # the reading

@@ -30,7 +30,7 @@ def index(tmp_path: Path) -> Index:
     return build_index(open_corpus(PASSAGES), tmp_path / "index")
 
 
-@pytest.mark.parametrize("name", ["bm25", "tfidf", "tfidf-bm25", "hybrid:bm25+tfidf", "dense:pocket"])
+@pytest.mark.parametrize("name", ["bm25", "tfidf", "tfidf-bm25", "ppr", "hybrid:bm25+tfidf", "dense:pocket"])
 @pytest.mark.parametrize("k", [1, 3, 50])
 async def test_it_is_the_whole_ranking_without_the_others(index: Index, name: str, k: int) -> None:
     opened = open_plain_retriever(name, index)

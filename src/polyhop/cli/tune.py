@@ -25,7 +25,7 @@ TunedCorpus = Annotated[Path, opt.option("--corpus", help=opt.CORPUS_HELP)]
 SettingsOut = Annotated[Path | None, opt.option("--out", help="The settings file to write, for --set-from.")]
 RETRIEVER = {
     "default": "bm25",
-    "help": "bm25, tfidf, tfidf-bm25, dense:NAME, hybrid:A+B, colbert:FOLDER, mdr:FOLDER, hops, "
+    "help": "bm25, tfidf, tfidf-bm25, dense:NAME, hybrid:A+B, colbert:FOLDER, mdr:FOLDER, ppr, hops, "
     "elastic:URL/INDEX, http://URL, web:API or, with a model, promptrank.",
 }
 

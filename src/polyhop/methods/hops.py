@@ -8,8 +8,9 @@ at Scale via Condensed Retrieval", 2021) and MDR (Xiong et al., 2021): the secon
 passages found (``requery``): a name that the built-in reader extracts from the path, and the words of the question that
 the path does not contain.
 Settled here: ``scorer=pocket`` is the path scorer that the run was given (``lm/pocket/paths.py``), the only one with
-second queries; ``reasons`` is its linear model alone, ``likelihood`` the likelihood of the question, ``promptrank``
-PromptRank's score at its defaults, the only one by a language model. A path's score has four decimal places; passages
+second queries; ``reasons`` is its linear model alone, ``likelihood`` the likelihood of the question, ``ppr``
+personalised PageRank over the links, ``promptrank`` PromptRank's score at its defaults, the only one by a language
+model. A path's score has four decimal places; passages
 with equal scores are ordered by id. The defaults were chosen on training questions.
 
 Example: "In which town was the director of Dark Mill born?" finds the film's page, which says who directed it and
@@ -20,9 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import log
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from polyhop.answer import Answer
+from polyhop.common.pagerank import TOLERANCE, pagerank_of
 from polyhop.common.text import content_words
 from polyhop.methods.baselines.one_shot import answered_from
 from polyhop.methods.context import Style
@@ -42,7 +46,10 @@ from polyhop.types import NonNegative, Passage, Positive
 if TYPE_CHECKING:
     from polyhop.engine.run import Run
 
-ScorerName: TypeAlias = Literal["pocket", "reasons", "likelihood", "promptrank"]
+ScorerName: TypeAlias = Literal["pocket", "reasons", "likelihood", "ppr", "promptrank"]
+
+PPR_DAMPING = 0.5
+"""The probability that a walk of ``scorer=ppr`` follows a link."""
 
 SCORE_DECIMALS = 4
 """Decimal places of a path's score."""
@@ -129,6 +136,8 @@ def scorer_named(scorer: ScorerName, question: str, run: Run, found: Sequence[Pa
     """Open the scorer of the question's paths; they begin at the passages of ``found``, which may be added later."""
     if scorer == "promptrank":
         return select(PathScoring, method_named("promptrank").resolve({})).open(question, run)
+    if scorer == "ppr":
+        return PageRankScorer(run, found)
     return PocketScorer(question, run, found, scorer)
 
 
@@ -150,6 +159,28 @@ class PocketScorer:
             scores = scorer.linear_scores(self.question, paths, self.found)
         else:
             scores = scorer.likelihood_scores(self.question, paths)
+        self.scores.update(zip(paths, _rounded(scores), strict=True))
+
+
+class PageRankScorer:
+    """A scorer by personalised PageRank: the mean logarithm of the time that walks spend at the passages of a path.
+
+    Walks start at the first search's hits, by reciprocal rank, and follow the links of all passages scored so far.
+    """
+
+    def __init__(self, run: Run, found: Sequence[Passage]) -> None:
+        self.run, self.found = run, found
+        self.scores: dict[Path, float] = {}
+        self._links: dict[Passage, list[Passage]] = {}
+
+    async def score(self, paths: Sequence[Path]) -> None:
+        """Score the paths, and those scored before again, as their passages' links add to the graph."""
+        new = dict.fromkeys(passage for path in paths for passage in path if passage not in self._links)
+        self._links |= {passage: self.run.links(passage) for passage in new}
+        seeds = {passage: 1 / rank for rank, passage in enumerate(self.found, 1)}
+        shares = pagerank_of(self._links, seeds, PPR_DAMPING)
+        paths = list(dict.fromkeys((*self.scores, *paths)))
+        scores = [fmean(log(max(shares.get(passage, 0.0), TOLERANCE)) for passage in path) for path in paths]
         self.scores.update(zip(paths, _rounded(scores), strict=True))
 
 

@@ -140,6 +140,14 @@ def _tfidf_bm25(index: Index, terms: str = "") -> Retriever:
     return TfIdfBM25(index, tfidf=tfidf_over(terms))
 
 
+@register_retriever("ppr")
+@register_retriever("ppr:")
+def _ppr(index: Index, spec: str = "") -> Retriever:
+    from polyhop.retrieval.ppr import open_ppr
+
+    return open_ppr(index, spec, open_plain_retriever)
+
+
 @register_retriever("mdr:")
 def _mdr(index: Index, folder: str) -> Retriever:
     from polyhop.retrieval.mdr import MDR

@@ -125,7 +125,7 @@ def _by_rank(hits: Hits) -> dict[Passage, float]:
     return {passage: 1 / (RRF_K + rank) for rank, (passage, _) in enumerate(hits, 1)}
 
 
-def _by_score(hits: Hits) -> dict[Passage, float]:
+def z_scores(hits: Hits) -> dict[Passage, float]:
     """Compute z-scores; 0 for all if all scores are equal."""
     if len({score for _, score in hits}) < 2:  # a rounded mean would differ from them
         return dict.fromkeys((passage for passage, _ in hits), 0.0)
@@ -135,7 +135,7 @@ def _by_score(hits: Hits) -> dict[Passage, float]:
 
 
 _VALUES: Mapping[Joining, Callable[[Hits], dict[Passage, float]]] = {
-    "zscore": _by_score,
+    "zscore": z_scores,
     "rrf": _by_rank,
     "shards": dict,
 }

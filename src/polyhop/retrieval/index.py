@@ -52,6 +52,7 @@ class Index:
         fingerprint: the fingerprint of the corpus it was built from.
         analysis: the analysis of its texts.
         link_mode: the source of its links.
+        link_tables: its links; None without.
         facts: its manifest.
         passages: every passage, by ordinal or id.
         rows: the number of ordinals, with those of removed passages.
@@ -74,7 +75,7 @@ class Index:
         self.link_mode: LinkMode = self.facts["links"]
         self.passages = PassageStore(self.state)
         self.rows = self.passages.rows
-        self._links = Links(self.state) if self.link_mode else None
+        self.link_tables = Links(self.state) if self.link_mode else None
 
     def __len__(self) -> int:
         return len(self.passages)
@@ -84,11 +85,11 @@ class Index:
 
     def links(self, passage: Passage) -> list[Passage]:
         """Return the passages this one links to; [] for an unknown passage, and without links."""
-        ordinal = self.passages.ordinal(passage.id) if self._links else None
-        if self._links is None or ordinal is None:
+        ordinal = self.passages.ordinal(passage.id) if self.link_tables else None
+        if self.link_tables is None or ordinal is None:
             return []
         try:
-            return [self.passages.get(target) for target in self._links.of(ordinal)]
+            return [self.passages.get(target) for target in self.link_tables.of(ordinal)]
         except IndexError:
             raise IndexFolderError("its links are damaged; build the index again", self.folder) from None
 

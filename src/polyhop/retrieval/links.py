@@ -150,6 +150,20 @@ class Links:
         """The number of passages."""
         return len(self._starts) - 1
 
+    @property
+    def names(self) -> int:
+        """The number of names."""
+        return len(self._name_starts) - 1
+
+    def mentions(self) -> tuple[NDArray[np.intp], NDArray[np.uint32]]:
+        """Return all mentions: the ordinals of the passages, rising, and the name that each mentions."""
+        return _pairs(self._starts, self._names)
+
+    def titles(self) -> tuple[NDArray[np.uint32], NDArray[np.intp]]:
+        """Return all passages that names lead to, and these names, rising."""
+        names, passages = _pairs(self._name_starts, self._bearers)
+        return passages, names
+
     def lengths(self) -> NDArray[np.uint64]:
         """Return the number of names that each passage mentions."""
         import numpy as np
@@ -181,3 +195,11 @@ class Links:
             found.update(dict.fromkeys(self._bearers[self._name_starts[name] : self._name_starts[name + 1]]))
         found.pop(ordinal, None)
         return list(found)
+
+
+def _pairs(starts: memoryview, values: memoryview) -> tuple[NDArray[np.intp], NDArray[np.uint32]]:
+    """Return the row of each value in a table of rows, and the values."""
+    import numpy as np
+
+    rows = np.repeat(np.arange(len(starts) - 1), np.diff(np.frombuffer(starts, dtype=np.uint64)).astype(np.intp))
+    return rows, np.frombuffer(values, dtype=np.uint32)

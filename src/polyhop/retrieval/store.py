@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from zlib import crc32
 
 import orjson
@@ -212,6 +212,18 @@ class PassageStore:
             found += sorted(group, key=lambda hit: hit[0].id) if len(group) > 1 else group
             start = end
         return found[:k]
+
+    def best_scored(
+        self, ordinals: NDArray[np.intp], scores: NDArray[np.floating[Any]], k: int
+    ) -> list[tuple[Passage, float]]:
+        """Return the ``k`` best of passages in any order, as ``best`` does."""
+        import numpy as np
+
+        if len(scores) > k:
+            kept = scores >= np.partition(scores, len(scores) - k)[len(scores) - k] * (1 - TIE)
+            ordinals, scores = ordinals[kept], scores[kept]
+        order = np.argsort(-scores, kind="stable")
+        return self.best(list(zip(scores[order].tolist(), ordinals[order].tolist(), strict=True)), k)
 
 
 def _removed(folder: Path) -> NDArray[np.bool_] | None:

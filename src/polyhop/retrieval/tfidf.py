@@ -18,7 +18,6 @@ from polyhop.retrieval.analysis import ENGLISH, Analysis
 from polyhop.retrieval.base import OverIndex
 from polyhop.retrieval.bm25 import BM25
 from polyhop.retrieval.postings import MAX_TF, Buckets, Postings, Vocabulary, Weighting, Words
-from polyhop.retrieval.store import TIE
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
@@ -98,12 +97,7 @@ class TfIdf(OverIndex):
         if postings.norms is not None:
             scores /= postings.norms
         found = np.flatnonzero(has_term)
-        if len(found) > k:
-            least = np.partition(scores[found], len(found) - k)[len(found) - k]
-            found = found[scores[found] >= least * (1 - TIE)]
-        found = found[np.argsort(-scores[found], kind="stable")]
-        hits = list(zip(scores[found].tolist(), found.tolist(), strict=True))
-        return self._index.passages.best(hits, k)
+        return self._index.passages.best_scored(found, scores[found], k)
 
 
 class BigramTfIdf(TfIdf):

@@ -161,15 +161,19 @@ class Names:
             self._lengths[first] = tuple(sorted((*known, words), reverse=True))
 
     def mentioned(self, text: str) -> Iterator[int]:
+        """Yield the numbers of ``matches``."""
+        return (self.number[name] for name in self.matches(text))
+
+    def matches(self, text: str) -> Iterator[str]:
         """Yield the names that a text mentions, in its order, the longest one at each position."""
         words = tokens(text, self._analysis)
         lengths, number = self._lengths, self.number
         i = 0
         while i < len(words):
             for length in lengths.get(words[i], ()):
-                found = number.get(" ".join(words[i : i + length]))
-                if found is not None:
-                    yield found
+                name = " ".join(words[i : i + length])
+                if name in number:
+                    yield name
                     i += length - 1
                     break
             i += 1
