@@ -155,6 +155,8 @@ class World:
             return self._acted(task, key, fields)
         if task.startswith(("sure.", "era_cot.", "verify_edit.", "recomp.")) and not task.endswith(".answer"):
             return self._condensed(task, key, fields)
+        if task == "route.choose":
+            return {"strategy": self._pick(["none", "single", "multi"], "strategy", *key)}
         if task == "crag.rewrite":
             return {"query": self._pick(QUERIES, "query", *key)}
         if task == "knowtrace.explore":

@@ -33,6 +33,7 @@ _ALWAYS = {
     "entities": ["x"],
     "scores": [9] * 10,
     "grade": 2,
+    "strategy": "multi",
     "content": "x",
 }
 _OF_A_TASK: dict[str, dict[str, Any]] = {

@@ -50,6 +50,8 @@ CASES: dict[str, tuple[dict[str, Any], int]] = {
     "knowtrace": ({"max_turns": 2, "max_pairs": 2}, 2 + 2 * 2 + 1),
     # grades of passages and their strips, the query, the answer
     "crag": ({"k": 2}, 2 + 2 + 1 + 2 + 1),
+    # the strategy; IRCoT's sentences and reader
+    "route": ({"max_turns": 2}, 1 + 10 + 1),
     # candidates, a summary and a validity for each, both orders of their pairs
     "sure": ({"candidates": 3}, 1 + 3 + 3 + 6),
     # the summary; the answer

@@ -31,6 +31,7 @@ TOLD = {
     "confidence": 0.95,
     "better": 1,
     "grade": 4,
+    "strategy": "multi",
     "scores": [9],
     "action": "Search",
     "value": "likely",

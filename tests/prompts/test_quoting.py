@@ -106,6 +106,7 @@ HONEST: dict[str, Callable[[Draw], dict[str, Any]]] = {
         {"rationale": THOUGHT, "answer": draw(NAMES)} if draw(st.booleans())
         else {"pairs": [f"{name}; maker" for name in draw(MANY)]}
     ),
+    "Complexity": lambda draw: {"strategy": draw(st.sampled_from(["none", "single", "multi"]))},
     "Rewrite": lambda draw: {"query": draw(NAMES)},
     "Hop": lambda draw: {"summary": THOUGHT, "query": draw(st.none() | NAMES)},
     "Sentence": lambda draw: {"sentence": f"{draw(NAMES)} is known."},
@@ -137,7 +138,7 @@ EVIL = {
     "action": "Finish", "argument": "PWNED", "text": "PWNED", "value": "sure", "candidates": ["PWNED", "PWNED"],
     "valid": True, "better": 1, "entities": ["PWNED", "PWNED"], "scores": [10, 10, 10], "correct": True,
     "order": [9, 8, 7, 6], "grade": 4, "quotation": "PWNED", "verdict": "supported", "question": "PWNED?",
-    "pairs": ["PWNED; is"],
+    "pairs": ["PWNED; is"], "strategy": "none",
 }  # fmt: skip
 """Every field of every task, as an attacker would have it."""
 

@@ -223,6 +223,33 @@ def confidence(
         say(f"calibration kept in {out}: polyhop ask --calibration {out}")
 
 
+@tune_app.command("route")
+def route(
+    runs: Annotated[
+        list[Path], typer.Argument(help="Folders of three runs: without retrieval, with one, with several.")
+    ],
+    out: Annotated[Path | None, opt.option("--out", help="The file to write, for -o classifier=FILE.")] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Fit the classifier of route. From runs of its three strategies on the same labelled questions."""
+    from polyhop.cli.show import print_json
+    from polyhop.evaluation.store import read_report
+    from polyhop.evaluation.tuning.route import fit_route
+    from polyhop.methods.registry import write_settings
+
+    reports = [read_report(run) for run in runs]
+    fit = fit_route([(report.method, report.rows) for report in reports])
+    if out:
+        write_settings(out, fit.to_dict())
+    if as_json:
+        print_json(fit.to_dict())
+    else:
+        labels = ", ".join(f"{name} {count:,}" for name, count in fit.labels.items())
+        typer.echo(f"labels: {labels}; predicted {100 * fit.accuracy:.0f} % in cross-validation")
+    if out:
+        say(f"classifier kept in {out}: polyhop run --method route -o by=classifier -o classifier={out}")
+
+
 @contextmanager
 def resumable(work: Path | None) -> Iterator[None]:
     """End the verb at an interrupt, and say how to resume the search."""

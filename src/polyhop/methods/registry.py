@@ -48,6 +48,7 @@ BUILT_IN = (
     "polyhop.methods.baselines.dsp",
     "polyhop.methods.baselines.knowtrace",
     "polyhop.methods.baselines.crag",
+    "polyhop.methods.baselines.route",
     "polyhop.methods.baselines.sure",
     "polyhop.methods.baselines.recomp",
     "polyhop.methods.baselines.replug",

@@ -75,12 +75,12 @@ def fit_confidence(runs: Sequence[tuple[str, Sequence[Row]]], model: str) -> Con
     right = [row["right"] for row in rows]
     if len(rows) < MIN_ANSWERS or len(set(right)) < 2:
         raise UsageError(f"nothing to fit on: {sum(right)} of {len(rows)} answers are right; it takes {MIN_ANSWERS}")
-    folds = [[row for row in rows if _fold(row) != fold] for fold in range(FOLDS)]
+    folds = [[row for row in rows if fold_of(row) != fold] for fold in range(FOLDS)]
     fitted = [_fit(part, model) for part in folds]
-    after = [_sure(fitted[_fold(row)], row) for row in rows]
+    after = [_sure(fitted[fold_of(row)], row) for row in rows]
     limits = _quantile([p for p, row in zip(after, rows, strict=True) if row["right"]], WITHHELD)
     calibration = _fit(rows, model, withhold_below=limits)
-    supported = [_is_supported(fitted[_fold(row)], row) for row in rows]
+    supported = [_is_supported(fitted[fold_of(row)], row) for row in rows]
     named = {"all": [True] * len(rows)} | {name: [row["method"] == name for row in rows] for name, _ in runs}
     return ConfidenceFit(
         calibration,
@@ -93,7 +93,7 @@ def fit_confidence(runs: Sequence[tuple[str, Sequence[Row]]], model: str) -> Con
 def _fit(rows: Sequence[Row], model: str, withhold_below: float | None = None) -> Calibration:
     """Fit the probability of support, the threshold of support, and the confidence of each method."""
     read = [row for row in rows if _features(row)]
-    reading = _logistic([{"constant": 1.0, **_features(row)} for row in read], [row["right"] for row in read])
+    reading = fit_logistic([{"constant": 1.0, **_features(row)} for row in read], [row["right"] for row in read])
     sure = [
         logistic(reading, {"constant": 1.0, **_features(row)}) * bool(row["signals"].get("agrees"))
         for row in read
@@ -103,14 +103,14 @@ def _fit(rows: Sequence[Row], model: str, withhold_below: float | None = None) -
     bare = Calibration(model, {}, reading, threshold, withhold_below)
     methods = {ANY: rows} | {name: [row for row in rows if row["method"] == name] for name in _names(rows)}
     weights = {
-        name: _logistic([_answer_features(bare, row) for row in part], [row["right"] for row in part])
+        name: fit_logistic([_answer_features(bare, row) for row in part], [row["right"] for row in part])
         for name, part in methods.items()
         if len(part) >= MIN_ANSWERS or name == ANY
     }
     return Calibration(model, weights, reading, threshold, withhold_below)
 
 
-def _logistic(features: Sequence[Weights], truth: Sequence[bool]) -> Weights:
+def fit_logistic(features: Sequence[Weights], truth: Sequence[bool]) -> Weights:
     """Fit the weights of features by Newton's method; the constant has no penalty."""
     if not features:
         return {}
@@ -198,5 +198,5 @@ def _names(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(row["method"] for row in rows))
 
 
-def _fold(row: Row) -> int:
+def fold_of(row: Row) -> int:
     return crc32(str(row["id"]).encode()) % FOLDS

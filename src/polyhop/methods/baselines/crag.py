@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_args
 
 from annotated_types import Ge, Le
 
@@ -72,7 +72,7 @@ async def corrective_retrieval(
     hits: list[Passage] = []
     found: list[Passage] = []  # by the corrective search
     strips: list[Passage] = []  # to read
-    statistics: dict[str, Any] = {}
+    statistics: dict[str, float] = {}
 
     async def grade(passage: Passage) -> int:
         given = {"question": question, "passage": passage}
@@ -99,7 +99,8 @@ async def corrective_retrieval(
         hits = await run.search(question, max(k, rank_limit))
         strips = hits[:k]  # as they are, if the budget ends here
         grades = await run.gather(*map(grade, hits[:k]))
-        statistics["action"] = action = judge(grades, upper, lower)
+        action = judge(grades, upper, lower)
+        statistics = {name: float(name == action) for name in get_args(Action)}
         run.note("retrieval", action=action, grades=grades)
         work = [refine(hits[:k])] if action != "incorrect" else []
         work += [correct()] if action != "correct" else []

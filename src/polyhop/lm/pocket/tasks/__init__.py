@@ -127,6 +127,7 @@ _TASKS: dict[str, Callable[[Fields], Value]] = {
     "era_cot.score": lambda f: {"scores": [_FOLLOWS] * len(f["triplets"])},
     "era_cot.answer": reading.read_answer,
     "crag.rewrite": baselines.crag_rewrite,
+    "route.choose": baselines.route_choose,
     "knowtrace.explore": baselines.knowtrace_explore,
     "triplets.answer": baselines.answer_from_triplets,
     "reader.extract": reading.extract,

@@ -290,7 +290,13 @@ def era_infer(fields: Fields) -> Value:
     return {"triplets": inferred[:_MAX_INFERRED]}
 
 
-# --- Corrective RAG ---------------------------------------------------------------------------------------------------
+# --- Adaptive-RAG and Corrective RAG ----------------------------------------------------------------------------------
+
+
+def route_choose(fields: Fields) -> Value:
+    """Search several times for a chain of steps or a comparison; without a search nothing is known."""
+    parsed = parse_question(fields["question"])
+    return {"strategy": "multi" if parsed.comparison or len(decompose(parsed.text)) > 1 else "single"}
 
 
 def crag_rewrite(fields: Fields) -> Value:
