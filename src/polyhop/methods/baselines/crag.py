@@ -47,7 +47,7 @@ Action: TypeAlias = Literal["correct", "ambiguous", "incorrect"]
 @method(
     "crag",
     family="iterative",
-    calls=10,
+    calls=16,
     paper="Corrective RAG (Yan et al., 2024)",
     layers=lambda _: 4,
     needs=("retriever",),
