@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import ast
-import io
 import json
 import re
-import sys
-import tokenize
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.resources import files
-from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, get_args
 
 import typer.main
 
 from benchmarks import growth
 from polyhop import errors
 from polyhop.cli.app import app
+from polyhop.methods.meanings import literals, meanings, takes_many, takes_number
 from polyhop.methods.registry import FAMILIES, Method, Setting, methods
 from polyhop.prompts.tasks import SCORED, TASKS, Task
 
@@ -95,7 +91,7 @@ def settings() -> str:
 
 def settings_of(method: Method) -> str:
     """A table of a method's settings: default, values, and what its source says beside each."""
-    said = beside(method)
+    said = meanings(method)
     rows = [
         (f"`{each.name}`", f"`{shown(each.default)}`", choices(each), said[each.name].replace("None:", "not set:"))
         for each in method.settings.values()
@@ -103,30 +99,16 @@ def settings_of(method: Method) -> str:
     return table(("setting", "default", "values", "what it is, and where its paper has it"), rows)
 
 
-def beside(method: Method) -> dict[str, str]:
-    """The comment beside each setting in the method's signature."""
-    path = Path(sys.modules[method.function.__module__].__file__ or "")
-    text = path.read_text("utf-8")
-    nodes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.AsyncFunctionDef))
-    node = next(node for node in nodes if node.name == method.function.__name__)
-    said = {
-        token.start[0]: token.string.lstrip("# ")
-        for token in tokenize.generate_tokens(io.StringIO(text).readline)
-        if token.type == tokenize.COMMENT
-    }
-    return {each.arg: said.get(each.end_lineno or 0) or said.get(each.lineno, "") for each in node.args.kwonlyargs}
-
-
 def choices(setting: Setting) -> str:
     """The values of a setting: its words, or the kind of its value."""
     hint = setting.type
-    if words := [f"`{shown(each)}`" for each in _literals(hint)]:
-        return ", ".join(words) + (", a number" if re.search(r"\b(?:int|float)\b", str(hint)) else "")
+    if words := [f"`{shown(each)}`" for each in literals(hint)]:
+        return ", ".join(words) + (", a number" if takes_number(setting) else "")
     if hint is bool:
         return "`true`, `false`"
     kinds = {"int": "whole number", "float": "number", "str": "text", "FileName": "file"}
     found = [noun for kind, noun in kinds.items() if re.search(rf"\b{kind}\b", str(hint))]
-    many = "several, with commas between: " if re.search(r"tuple|list|Sequence", str(hint)) else ""
+    many = "several, with commas between: " if takes_many(setting) else ""
     return many + " or ".join("file" if setting.names_file else noun for noun in found[:2])
 
 
@@ -214,11 +196,6 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 def fenced(text: str, language: str = "text") -> str:
     """A text as it stands, whatever fences it has itself."""
     return f"{_FENCE}{language}\n{text.strip()}\n{_FENCE}"
-
-
-def _literals(hint: Any) -> list[Any]:
-    own = [each for each in get_args(hint) if isinstance(each, str | bool)]
-    return own + [word for each in get_args(hint) if get_origin(each) is not None for word in _literals(each)]
 
 
 def _names(fields: Iterable[str]) -> str:

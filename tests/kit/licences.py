@@ -18,7 +18,8 @@ The package is under the Apache License 2.0 (`LICENSE`). It ships no code of the
 beside it. What each states in its metadata; `POLYHOP_GOLDEN=write python -m pytest tests/repository/test_licences.py`,
 where all extras are installed, writes this page again.
 
-The weights inside `pocket` have a card of their own: `src/polyhop/lm/pocket/model`.
+The weights inside `pocket` have a card of their own: `src/polyhop/lm/pocket/model`. The pages' fonts, Inter and Source
+Serif 4 (Latin only), are under the SIL Open Font License 1.1: `src/polyhop/trace/view/fonts/LICENSE`.
 
 """
 

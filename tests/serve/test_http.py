@@ -143,6 +143,15 @@ async def test_search_methods_and_corpora() -> None:
         assert content["default"] == "one-r"
         one = next(method for method in content["methods"] if method["name"] == "tor")
         assert {"paper", "family", "summary", "settings"} < set(one)
+        fields = {field["name"]: field for field in one["fields"]}
+        assert set(fields) == set(one["settings"])
+        assert fields["widths"]["meaning"] == "depth 3, nodes per layer (§4.4)"
+        assert fields["shots"]["meaning"] == "demonstrations in a prompt (§4.4)"
+        kinds = {"widths": "text", "shots": "number", "thoughts": "switch", "query": "choice", "early_stop": "text"}
+        assert {name: fields[name]["kind"] for name in kinds} == kinds
+        promptrank = next(method for method in content["methods"] if method["name"] == "promptrank")
+        files = set(promptrank["settings"]) - {field["name"] for field in promptrank["fields"]}
+        assert files == {"instructions_from", "demos_from"}, "a client names no file"
         assert (await get(session, "/health"))[0] == 200
         assert await get(session, "/ready") == (200, {"status": "ready"})
 

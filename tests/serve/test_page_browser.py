@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 
@@ -194,6 +194,15 @@ def test_the_first_view_of_own_documents_shows_size_and_titles(
     assert complaints == []
 
 
+def test_the_type_is_the_page_s_own(opened: Open, demo: str, complaints: list[str]) -> None:
+    tab = opened(demo)
+    loaded = tab.evaluate(
+        "document.fonts.ready.then((all) => [...all].filter((f) => f.status === 'loaded').map((f) => f.family))"
+    )
+    assert {name.strip('"') for name in loaded} >= {"Inter", "Source Serif 4"}
+    assert complaints == []
+
+
 # --- asking and watching
 
 
@@ -244,6 +253,25 @@ def test_a_running_question_is_stopped_on_the_server_too(opened: Open, complaint
     assert complaints == []
 
 
+def test_a_link_fills_in_the_question_and_settings_go_with_it(opened: Open, complaints: list[str]) -> None:
+    with serving(of_mill(tree_script)) as address:
+        tab = opened(address, f"#/?{urlencode({'question': f'{ASKED} & where?', 'method': 'one-r'})}")
+        assert tab.input_value("textarea[name=question]") == f"{ASKED} & where?"
+        assert tab.input_value("select[name=method]") == "one-r"
+        tab.select_option("select[name=method]", "tor")
+        tab.click("text=Limits and settings")
+        tab.fill("[name='set:widths']", "1,1")
+        tab.select_option("[name='set:thoughts']", "true")
+        with tab.expect_request("**/v1/ask") as sent:
+            tab.click("button.go")
+        tab.wait_for_url("**#/trace/*")
+        assert sent.value.post_data_json["settings"] == {"widths": "1,1", "thoughts": "true"}
+        tab.click(".cost a >> text=question")
+        tab.wait_for_selector(".start h2")
+        assert tab.input_value("textarea[name=question]") == f"{ASKED} & where?"
+    assert complaints == []
+
+
 def test_errors_are_shown(opened: Open) -> None:
     def refuse(task: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         raise OSError("the model is gone")
@@ -253,9 +281,9 @@ def test_errors_are_shown(opened: Open) -> None:
         ask(tab, ASKED)
         tab.wait_for_selector(".panel .problem[role=alert]")
         tab.click("text=Limits and settings")
-        tab.fill("textarea[name=settings]", "width=3")
+        tab.fill("[name='set:widths']", "three")
         tab.click("button.go")
-        tab.wait_for_selector(".panel .problem >> text=width")
+        tab.wait_for_selector(".panel .problem >> text=widths")
 
 
 def test_a_chain_is_drawn_downwards_and_a_long_answer_has_its_marks(opened: Open, complaints: list[str]) -> None:
@@ -394,7 +422,7 @@ def test_a_citation_leads_to_its_passage(opened: Open) -> None:
 def test_an_abstention_says_so(opened: Open, demo: str) -> None:
     tab = answered(opened(demo), METROPOLIS, "cot")
     assert tab.locator(".backed, .unverified, .unbacked").count() == 0
-    assert "No answer was found" in tab.locator(".notice").inner_text()
+    assert "Nothing that was read answers the question" in tab.locator(".notice").inner_text()
 
 
 def test_the_steps_can_be_gone_through_again(opened: Open, demo: str) -> None:

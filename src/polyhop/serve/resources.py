@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from polyhop.common.text import SECTION
 from polyhop.data import demo_file
 from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.data.questions import read_questions
@@ -147,7 +148,8 @@ def _files(index: Index) -> int | None:
 
 def _titles(index: Index) -> tuple[str, ...]:
     spread = range(0, index.rows, max(1, index.rows // SAMPLED))
-    titles = dict.fromkeys(index.passages.get(row).title.strip() for row in spread if index.passages.is_live(row))
+    passages = (index.passages.get(row) for row in spread if index.passages.is_live(row))
+    titles = dict.fromkeys(passage.title.partition(SECTION)[0].strip() for passage in passages)
     found = [title for title in titles if title]
     return tuple(found[:: max(1, len(found) // TITLES)][:TITLES])
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from html import escape
 from importlib import resources
@@ -31,7 +32,8 @@ TRACES = 100
 
 VIEW = resources.files("polyhop.trace") / "view"
 """The modules and styles that show a trace."""
-STYLES = ("tokens.css", "base.css", "reasoning.css", "tables.css", "plots.css", "report.css")
+STYLES = ("fonts.css", "tokens.css", "base.css", "reasoning.css", "tables.css", "plots.css", "report.css")
+_FONT = re.compile(r'url\("fonts/([a-z-]+\.woff2)"\)')
 
 
 def page(
@@ -64,7 +66,7 @@ def page(
         traces=escape(_traces_note(len(positions), len(rows))),
         made_by=f"polyhop {__version__}",
         data="\n".join([embedded.element("data", data), *embedded.traces(rows, positions, folders)]),
-        style="\n".join(map(_file, STYLES)),
+        style=_FONT.sub(_inline_font, "\n".join(map(_file, STYLES))),
         script=script,
         script_hash=_hash(script),
     )
@@ -100,6 +102,11 @@ def _traces_note(held: int, total: int) -> str:
 
 def _hash(script: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _inline_font(url: re.Match[str]) -> str:
+    font = base64.b64encode((VIEW / "fonts" / url[1]).read_bytes()).decode()
+    return f'url("data:font/woff2;base64,{font}")'
 
 
 def _file(name: str) -> str:

@@ -29,8 +29,8 @@ OPEN = frozenset({"/", "/health", "/ready", "/openapi.json", "/favicon.ico"})
 """Paths that need no key, as the page's files under ``/static/`` do not: they reveal nothing."""
 
 SAFE = (
-    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
-    b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; font-src 'self'; "
+    b"img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = (
     (b"content-security-policy", SAFE),

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from annotated_types import Ge, Le
 from pydantic import BaseModel, ConfigDict, Field
 
-from polyhop.methods.registry import methods
+from polyhop.methods.meanings import literals, meaning, takes_many, takes_number
+from polyhop.methods.registry import Method, Setting, methods
 from polyhop.serve.http.errors import WRONG_USE, error_response
 from polyhop.serve.http.replies import cancel_on_disconnect, event, events_reply, reply
 from polyhop.serve.runs import Runs
@@ -248,4 +249,23 @@ def method_row(name: str) -> dict[str, Any]:
         "family": method.family,
         "calls": method.calls,
         "settings": {setting.name: plain(setting.default) for setting in method.settings.values()},
+        "fields": [field_row(method, setting) for setting in method.settings.values() if not setting.names_file],
+    }
+
+
+def field_row(method: Method, setting: Setting) -> dict[str, Any]:
+    """Return a setting that a client may give: its meaning, default and kind of value, for a form."""
+    words, number = literals(setting.type), takes_number(setting)
+    if setting.type is bool:
+        kind = "switch"
+    elif words and not number:
+        kind = "choice"
+    else:
+        kind = "number" if number and not words and not takes_many(setting) else "text"
+    return {
+        "name": setting.name,
+        "meaning": meaning(method, setting.name),
+        "default": plain(setting.default),
+        "kind": kind,
+        "values": words,
     }

@@ -150,9 +150,15 @@ export function cost(story) {
     ["Searches", whole(usage.searches)],
     ["Tokens", `${usage.tokens_estimated ? "about " : ""}${whole(tokens)}`],
     ["Time", seconds(took)],
-    ["Trace", story.permalink && el("a", { href: story.permalink }, "permalink")],
+    ["Link", story.permalink && links(story)],
   ]);
 }
+
+const links = (story) => [
+  el("a", { href: story.permalink }, "answer"),
+  " · ",
+  el("a", { href: story.questionLink }, "question"),
+];
 
 /** Right or wrong, in words that need no colour; for a wrong answer, the class of its error. */
 export function outcome(right, error = null, meaning = null) {

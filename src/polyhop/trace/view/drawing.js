@@ -53,6 +53,7 @@ export class Drawing {
     this.element.style.height = `${height}px`;
     this.draw(ways, height);
     this.reach(this.nodes.has(this.active) ? this.active : picture.nodes[0].id);
+    if (document.fonts.status === "loading") document.fonts.ready.then(() => this.show(this.story)); // measured too early
   }
 
   put(node, width, story) {

@@ -14,7 +14,7 @@ let view = null;
 let latest = 0;
 
 const ROUTES = [
-  [/^$/, "ask", () => askView()],
+  [/^(?:\?.*)?$/, "ask", () => askView()],
   [/^trace\/([^/]+)$/, "ask", (ids) => askView(ids.split(","))],
   [/^runs$/, "runs", runsView],
   [/^runs\/([^/]+)$/, "runs", runView],
@@ -64,7 +64,7 @@ function failed(error) {
     { onsubmit: submit },
     el("p", {}, "This server asks for a key."),
     el("label.field", {}, el("span", {}, "Key"), field),
-    el("button.go", { type: "submit" }, "Go on"),
+    el("button.go", { type: "submit" }, "Continue"),
   );
 }
 

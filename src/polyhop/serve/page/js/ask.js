@@ -5,6 +5,7 @@ import { Inspector } from "../view/inspector.js";
 import { cut, seconds } from "../view/words.js";
 import { at, get } from "./api.js";
 import { LivePanel, ServedStory } from "./live.js";
+import { parted, settingFields } from "./settings.js";
 import { welcome } from "./welcome.js";
 
 const KINDS = [
@@ -24,6 +25,8 @@ export async function askView(ids = []) {
     throw error;
   });
   const [methods, corpora] = await known;
+  const linked = Object.fromEntries(new URLSearchParams(location.hash.split("?")[1] ?? ""));
+  if (linked.question) chosen = linked;
   const inspector = new Inspector();
   const results = el("div.results");
   const stage = el("div.stage", { hidden: true }, results, inspector.element);
@@ -75,13 +78,16 @@ export async function askView(ids = []) {
 function formOf(methods, corpora, submit, oncorpus) {
   const names = grouped(methods.methods);
   const about = el("p.about.dim");
-  const hint = el("p.hint.dim");
+  const settings = el("fieldset.settings");
   const tell = () => {
     const method = methods.methods.find((each) => each.name === element.elements.method.value);
-    about.textContent = (method?.summary ?? "").replace(/ \([^()]*(§|Algorithm)[^()]*\)/, "").replaceAll("``", "");
-    hint.textContent = Object.entries(method?.settings ?? {})
-      .map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)
-      .join("   ");
+    if (!method) return;
+    about.textContent = [does(method), method.paper].filter(Boolean).join(" · ");
+    settings.hidden = !method.fields.length;
+    settings.replaceChildren(
+      el("legend", {}, `Settings of ${method.name}`),
+      ...settingFields(method.fields, method.name === chosen.method ? chosen : {}),
+    );
   };
   const text = el("textarea", {
     name: "question",
@@ -97,17 +103,11 @@ function formOf(methods, corpora, submit, oncorpus) {
   });
   const button = el("button.go", { type: "submit" }, "Ask");
   const more = () => [
-    choice("Answer", "kind", KINDS, "qa"),
-    number("Maximum model calls", "max_calls", { min: 1, step: 1 }),
-    number("Maximum seconds", "max_seconds", { min: 0.1, step: "any" }),
-    number("Withhold below confidence", "abstain_below", { min: 0.01, max: 1, step: "any" }),
-    el(
-      "label.field.wide",
-      {},
-      el("span", {}, "Settings of the method, KEY=VALUE in each line"),
-      el("textarea.settings", { name: "settings", rows: 2, spellcheck: "false" }),
-    ),
-    hint,
+    choice("Kind of answer", "kind", KINDS, chosen.kind ?? "qa"),
+    number("Model calls, at most", "max_calls", { min: 1, step: 1 }),
+    number("Time limit (s)", "max_seconds", { min: 0.1, step: "any" }),
+    number("Minimum confidence", "abstain_below", { min: 0.01, max: 1, step: "any" }),
+    settings,
   ];
   const element = el(
     "form.question",
@@ -123,7 +123,7 @@ function formOf(methods, corpora, submit, oncorpus) {
       "div.controls",
       {},
       choice("Method", "method", names, chosen.method ?? methods.default, tell),
-      choice("Beside it", "beside", [["", "no other"], ...names], chosen.beside ?? ""),
+      choice("Compare with", "beside", [["", "no other method"], ...names], chosen.beside ?? ""),
       corpora.corpora.length > 1 &&
         choice(
           "Corpus",
@@ -162,38 +162,29 @@ function formOf(methods, corpora, submit, oncorpus) {
   function bodies() {
     const values = Object.fromEntries([...new FormData(element)].filter(([, value]) => value.trim()));
     chosen = values;
-    const { method, beside, settings, ...rest } = values;
+    const [settings, { method, beside, ...rest }] = parted(values);
     for (const name of ["max_calls", "max_seconds", "abstain_below"]) if (rest[name]) rest[name] = Number(rest[name]);
-    const one = { ...rest, method, ...(settings ? { settings: settingsOf(settings) } : {}) };
+    const one = { ...rest, method, settings };
     return beside ? [one, { ...rest, method: beside }] : [one];
   }
 }
 
 const number = (title, name, rest) =>
-  el("label.field", {}, el("span", {}, title), el("input", { type: "number", name, ...rest }));
+  el("label.field", {}, el("span", {}, title), el("input", { type: "number", name, value: chosen[name], ...rest }));
 
-/** `KEY=VALUE` lines as settings; a value is JSON where it can be, `5,3` a list, else a word. */
-function settingsOf(text) {
-  const value = (word) => {
-    try {
-      return JSON.parse(/^[\d.]+(,[\d.]+)+$/.test(word) ? `[${word}]` : word);
-    } catch {
-      return word;
-    }
-  };
-  const pairs = text
-    .split("\n")
-    .filter((line) => line.includes("="))
-    .map((line) => [line.slice(0, line.indexOf("=")).trim(), line.slice(line.indexOf("=") + 1).trim()]);
-  return Object.fromEntries(pairs.map(([name, text]) => [name, value(text)]));
-}
+/** What a method does, in a sentence without the sections of its paper. */
+const does = ({ summary }) =>
+  summary
+    .replace(/ \([^()]*(§|Algorithm)[^()]*\)/, "")
+    .replaceAll("``", "")
+    .replace(/\.$/, "");
 
 /** Methods as options, by family. */
 function grouped(methods) {
   const families = Map.groupBy(methods, (each) => each.family ?? "methods");
   return [...families].map(([family, each]) => [
     family,
-    each.map(({ name, paper }) => [name, paper ? `${name} · ${cut(paper.replace(/ \(.*/, ""), 36)}` : name]),
+    each.map((method) => [method.name, `${method.name} · ${cut(does(method), 90)}`]),
   ]);
 }
 

@@ -15,6 +15,12 @@ export class ServedStory extends Story {
     return this.id && `#/trace/${at(this.id)}`;
   }
 
+  /** A link to the question, which any server over these documents understands. */
+  get questionLink() {
+    const { question, method, corpus } = this;
+    return `#/?${new URLSearchParams({ question, method, corpus })}`;
+  }
+
   async promptOf(step) {
     return (await get(`v1/traces/${at(this.id)}/steps/${at(step)}/prompt`)).messages;
   }

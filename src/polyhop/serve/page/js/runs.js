@@ -151,13 +151,14 @@ function line(run, metrics, chosen, pick) {
     el("td", { "data-name": "Method" }, run.method ?? ""),
     el("td", { "data-name": "Model" }, run.lm ?? ""),
     number("Questions", whole(run.questions)),
-    metrics.map((metric) => number(metricName(metric), percent(run.metrics[metric]), interval(run.metrics[metric]))),
+    metrics.map((metric) => score(metricName(metric), percent(run.metrics[metric]), interval(run.metrics[metric]))),
     number("Calls", per(calls)),
     number("Tokens", per(asked + written)),
   );
 }
 
-const number = (name, text, title = null) => el("td.number", { "data-name": name, title }, text);
+const number = (name, text) => el("td.number", { "data-name": name }, text);
+const score = (name, text, title) => el("td.number.score", { "data-name": name, title }, text);
 
 /** `cover_em` as cover EM, `recall_mean@5` as recall mean@5. */
 export const metricName = (name) =>

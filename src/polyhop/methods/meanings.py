@@ -1,0 +1,80 @@
+"""The meaning of a method's settings: the comment beside each in its signature; and the values that it takes."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import re
+import tokenize
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any, get_args, get_origin
+
+from polyhop.methods.registry import Method, Setting
+
+SHARED = {
+    "k": "passages per search",
+    "max_turns": "searches, at most",
+    "shots": "demonstrations in a prompt",
+    "context_tokens": "tokens in a prompt, at most",
+    "rank_limit": "passages ranked, at most",
+    "style": "cot reasons before it answers",
+    "samples": "answers drawn",
+    "temperature": "of the draws",
+    "hops": "links of a path, at most",
+    "answer_by": "the part that answers from the ranking",
+}
+"""The meanings of settings that many methods have under the same name."""
+_PLACES = ("§", "ToR §", "Table", "Appendix", "Algorithm", "Eq")
+
+
+def meaning(method: Method, name: str) -> str:
+    """Return the meaning of a setting in words, the part of the paper behind them."""
+    place, _, words = meanings(method).get(name, "").partition(": ")
+    if not place.startswith(_PLACES):
+        place, words = "", f"{place}: {words}" if words else place
+    words = "; ".join(part for part in (SHARED.get(name, ""), words) if part)
+    return f"{words} ({place})" if place else words
+
+
+@cache
+def meanings(method: Method) -> Mapping[str, str]:
+    """Return the comment beside each setting in the method's source, by name; empty if there is no source."""
+    try:
+        text = inspect.getsource(inspect.getmodule(method.function) or method.function)
+    except (OSError, TypeError):
+        return {}
+    nodes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.AsyncFunctionDef))
+    node = next((node for node in nodes if node.name == method.function.__name__), None)
+    comments = {
+        token.start[0]: token.string.lstrip("# ")
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type == tokenize.COMMENT
+    }
+    arguments = node.args.kwonlyargs if node else []
+    return MappingProxyType(
+        {each.arg: comments.get(each.end_lineno or 0) or comments.get(each.lineno, "") for each in arguments}
+    )
+
+
+def literals(hint: Any) -> list[Any]:
+    """Return the words that a type allows.
+
+    >>> from typing import Literal
+    >>> literals(Literal["a", "b"] | int)
+    ['a', 'b']
+    """
+    own = [each for each in get_args(hint) if isinstance(each, str | bool)]
+    return own + [word for each in get_args(hint) if get_origin(each) is not None for word in literals(each)]
+
+
+def takes_number(setting: Setting) -> bool:
+    """Return True if a value of the setting may be a number, or a list of numbers."""
+    return re.search(r"\b(?:int|float)\b", str(setting.type)) is not None
+
+
+def takes_many(setting: Setting) -> bool:
+    """Return True if a value of the setting is a list."""
+    return re.search(r"tuple|list|Sequence", str(setting.type)) is not None
