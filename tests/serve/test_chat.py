@@ -168,8 +168,10 @@ async def test_the_model_picks_method_and_corpus(model: str, used: str) -> None:
 
 async def test_models_are_methods_that_answer_over_each_corpus() -> None:
     async with chatting(Model()) as (client, _):
-        names = [model.id async for model in client.models.list()]
+        short = [model.id async for model in client.models.list()]
+        names = [model.id async for model in client.models.list(extra_query={"corpora": "true"})]
         assert (await client.models.retrieve("tor@rivers")).owned_by == "polyhop"
+    assert short == [name for name in names if "@" not in name]
     assert {"polyhop", "polyhop@rivers", "tor", "tor@towns", "resp@rivers"} <= set(names)
     assert not {"bm25", "bm25@towns"} & set(names), "it ranks passages and answers nothing"
     assert len(set(names)) == len(names)

@@ -384,3 +384,18 @@ def test_an_answer_in_two_parts_is_sent_at_once() -> None:
         accepted, _ = listening.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+async def test_docs_show_every_operation_and_need_no_script() -> None:
+    async with client() as session:
+        _, document = await get(session, "/openapi.json")
+        async with session.get("/docs") as response:
+            assert response.status == 200
+            html = await response.text()
+    for path, verbs in document["paths"].items():
+        for verb in verbs:
+            assert f"<code>{verb.upper()} {path}</code>" in html
+    assert "<code>abstain_below</code>" in html
+    assert "<script" not in html
+    assert "http://" not in html
+    assert "https://" not in html

@@ -74,6 +74,17 @@ def test_nothing_of_a_dataset_a_corpus_or_a_model_is_an_element(tmp_path: Path) 
     assert "insertAdjacentHTML" not in code[0]
 
 
+def test_answers_come_before_retrieval_and_settings_before_both(tmp_path: Path) -> None:
+    for method in ("bm25", "one-r"):
+        plain_run(tmp_path / method, method=method, limit=2)
+    html = page({str(tmp_path / method): read_report(tmp_path / method) for method in ("bm25", "one-r")})
+    heads = re.findall(r'<th scope="row">([^<]*)', html)
+    order = [heads.index(name) for name in ("answered", "settings", "retriever", "EM", "F1", "recall@5 mean")]
+    assert order == sorted(order)
+    assert re.search(r'scope="row">answered</th><td class="number">\d{4}-\d\d-\d\d</td>', html)
+    assert "k=5, style=direct" in html
+
+
 def test_the_fonts_are_inside(tmp_path: Path) -> None:
     plain_run(tmp_path / "run", limit=1)
     html = page({str(tmp_path / "run"): read_report(tmp_path / "run")})

@@ -12,12 +12,17 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from html import escape
 from importlib import resources
 from pathlib import Path
 from string import Template
+from typing import Any
+
+import orjson
 
 from polyhop._version import __version__
+from polyhop.common.files import read_inside
 from polyhop.common.text import counted
 from polyhop.engine.budget import Prices
 from polyhop.evaluation.errors import MEANINGS
@@ -26,6 +31,7 @@ from polyhop.evaluation.pages import embedded, summary
 from polyhop.evaluation.pages.bundle import bundle
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.results import Results, results
+from polyhop.evaluation.store import PREDICTIONS
 
 TRACES = 100
 """Default maximum number of questions whose traces a page holds."""
@@ -62,6 +68,7 @@ def page(
     return Template(_file("report.html")).substitute(
         title=escape(_title(reports.values())),
         about=escape(_about(named)),
+        settings=summary.settings_table({names[str(run)]: _settings_of(run) for run in reports}),
         summary=summary.summary(named, divided, prices, table or results(named, prices=prices)),
         traces=escape(_traces_note(len(positions), len(rows))),
         made_by=f"polyhop {__version__}",
@@ -76,6 +83,26 @@ def standalone_svg(plot: str) -> str:
     """Return a plot as an SVG file with the page's style."""
     whole = plot.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
     return whole.replace(">", f"><style>{_file('tokens.css')}{_file('plots.css')}</style>", 1)
+
+
+_SHOWN = ("dataset", "corpus", "method", "settings", "lm", "retriever", "reranker", "reader", "rendering", "seed")
+
+
+def _settings_of(folder: str | Path) -> dict[str, str]:
+    """Return the day of a run's last answer and its settings, in words; {} if they cannot be read."""
+    try:
+        settings = orjson.loads(read_inside(Path(folder), "run.json"))
+        answered = datetime.fromtimestamp((Path(folder) / PREDICTIONS).stat().st_mtime, UTC)
+        found = {"answered": f"{answered:%Y-%m-%d}", **{name: settings.get(name) for name in (*_SHOWN, "budget")}}
+    except (OSError, ValueError, AttributeError):
+        return {}
+    return {name: _in_words(value) for name, value in found.items()}
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={item}" for name, item in value.items() if item is not None)
+    return "" if value is None else str(value)
 
 
 def _title(reports: Iterable[Report]) -> str:

@@ -63,7 +63,7 @@ def tables(reports: Reports, prices: Prices | None = None) -> str:
     parts = [
         _row("questions", [str(len(report.rows)) for report in runs]),
         _group("percent, with the 95 % interval", runs),
-        *(_row(label(name), [_mean(scored(r).get(name), 100, 1) for r in runs]) for name in distinct(reports)),
+        *(_row(label(name), [_mean(scored(r).get(name), 100, 1) for r in runs]) for name in answers_first(reports)),
     ]
     if any(errors):
         parts.append(_group("wrong answers (EM 0) by error", runs))
@@ -77,6 +77,22 @@ def tables(reports: Reports, prices: Prices | None = None) -> str:
     if any(report.unread for report in runs):
         parts.append(_row("answers kept from replies in another form", [str(report.unread) for report in runs]))
     return _table(reports, parts) + _own(reports)
+
+
+def answers_first(reports: Reports) -> list[str]:
+    """Return the metrics that tables show: those of answers, then those of retrieval, which name a rank."""
+    return sorted(distinct(reports), key=lambda name: "@" in name)
+
+
+def settings_table(settings: Mapping[str, Mapping[str, str]]) -> str:
+    """The settings of each run, by name, folded; settings that no run has are left out."""
+    names = dict.fromkeys(name for each in settings.values() for name, value in each.items() if value)
+    rows = "".join(_row(name, [escape(each.get(name) or NOTHING) for each in settings.values()]) for name in names)
+    head = "".join(f'<th scope="col" class="number">{escape(run)}</th>' for run in settings)
+    return (
+        '<details><summary>Settings of the runs</summary><div class="scroll"><table class="settings"><thead><tr>'
+        f'<th scope="col">run</th>{head}</tr></thead><tbody>{rows}</tbody></table></div></details>'
+    )
 
 
 def _own(reports: Reports) -> str:

@@ -17,6 +17,7 @@ from polyhop.common.extras import require
 from polyhop.errors import UsageError
 from polyhop.serve.http import chat, errors, native, retrieve
 from polyhop.serve.http.guard import Gate, RequestLog
+from polyhop.serve.http.reference import reference
 from polyhop.serve.http.replies import reply
 from polyhop.serve.limits import ClientLimits, Keys
 from polyhop.serve.logs import LOG
@@ -76,7 +77,7 @@ def create_app(service: Service, options: Options | None = None) -> "FastAPI":
     require("fastapi", "serve", "polyhop serve")
     from fastapi import FastAPI
     from fastapi.middleware.cors import CORSMiddleware
-    from fastapi.responses import FileResponse, PlainTextResponse, Response
+    from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse, Response
     from fastapi.staticfiles import StaticFiles
 
     given = options or Options()
@@ -118,12 +119,16 @@ def create_app(service: Service, options: Options | None = None) -> "FastAPI":
     async def page() -> Response:
         return FileResponse(PAGE / "index.html")
 
+    async def docs() -> Response:
+        return HTMLResponse(reference(app.openapi()))
+
     app.add_api_route("/health", health, tags=["operations"])
     app.add_api_route("/ready", ready, tags=["operations"])
     app.add_api_route("/metrics", metrics, tags=["operations"], response_class=PlainTextResponse)
     for router in (native.router, chat.router, retrieve.router, native.runs_router):
         app.include_router(router(service))
     app.add_api_route("/", page, include_in_schema=False)
+    app.add_api_route("/docs", docs, include_in_schema=False)
     app.mount("/static/view", StaticFiles(directory=VIEW))
     app.mount("/static", StaticFiles(directory=PAGE))
     return app

@@ -161,9 +161,10 @@ def router(service: Service) -> "APIRouter":
                 return await events_reply(chunks(service, turn, with_usage))
             return reply(completion(turn, await cancel_on_disconnect(http, service.ask(turn.request))))
 
-    async def listed() -> Response:
-        """List the models: each method, alone and with each corpus."""
-        return reply({"object": "list", "data": [_model(name, began) for name in known]})
+    async def listed(corpora: bool = False) -> Response:
+        """List the models: each method and, with ``corpora``, each method over each corpus."""
+        names = [name for name, (_, corpus) in known.items() if corpora or corpus is None]
+        return reply({"object": "list", "data": [_model(name, began) for name in names]})
 
     async def one(model: str) -> Response:
         """Return a model."""

@@ -25,7 +25,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 
-OPEN = frozenset({"/", "/health", "/ready", "/openapi.json", "/favicon.ico"})
+OPEN = frozenset({"/", "/health", "/ready", "/openapi.json", "/docs", "/favicon.ico"})
 """Paths that need no key, as the page's files under ``/static/`` do not: they reveal nothing."""
 
 SAFE = (
