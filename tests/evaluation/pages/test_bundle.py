@@ -54,4 +54,5 @@ def test_what_cannot_be_bundled_is_refused(tmp_path: Path, script: str) -> None:
 
 @pytest.mark.parametrize("word", ["fetch(", "XMLHttpRequest", "import(", "</", "innerHTML"])
 def test_no_module_of_the_viewer_asks_the_network_or_writes_markup(word: str) -> None:
-    assert [module.name for module in VIEW.iterdir() if word in module.read_text("utf-8")] == []
+    files = [file for file in VIEW.iterdir() if file.is_file()]
+    assert [file.name for file in files if word in file.read_text("utf-8")] == []
