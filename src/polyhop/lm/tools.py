@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -167,6 +167,7 @@ def text_of(message: Mapping[str, Any]) -> str:
     return " ".join((message["content"], *parts))
 
 
-def definitions_text(tools: Iterable[Tool]) -> str:
+@lru_cache(maxsize=64)
+def definitions_text(tools: tuple[Tool, ...]) -> str:
     """Return the definitions of tools as JSON, for a count of their tokens and for their hash."""
     return json.dumps([tool.definition for tool in tools], sort_keys=True)

@@ -63,6 +63,7 @@ REPEATED = "This search was made before: see its result, and word it in another 
 TOO_MANY = "Not made: a reply may have {} at most."
 UNKNOWN = "No passage has this number."
 NOTHING_MORE = "Nothing more of this document is known."
+_IN_JSON = json.JSONEncoder(ensure_ascii=False).encode
 LEFT_OUT = "Left out: the context has no room for this result any more."
 
 
@@ -139,7 +140,7 @@ class Episode:
     context_tokens: int
     replies: list[Calls] = field(default_factory=list)
     steps: list[dict[str, Any]] = field(default_factory=list)
-    shown: list[Passage] = field(default_factory=list)
+    shown: dict[Passage, int] = field(default_factory=dict)
     ends: dict[Passage, int] = field(default_factory=dict)
     searched: set[str] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
@@ -147,19 +148,21 @@ class Episode:
     async def ask(self, task: TypedTask[Response], *, final: bool = False) -> Response | Calls:
         """Ask with as much of the conversation as ``context_tokens`` allows; a ``final`` call can call no tool."""
 
-        def fits(steps: Sequence[Mapping[str, Any]], first: int = 0) -> bool:
-            turns = self.turns(steps)[first:]
-            tokens = self.run.turns_tokens(task, TOOLS, turns, question=self.question, steps=steps)
+        def fits(turns: Sequence[Message]) -> bool:
+            tokens = self.run.turns_tokens(task, TOOLS, turns, question=self.question, steps=[])
             return tokens <= self.context_tokens
 
-        steps = cut_oldest(self.steps, fits, self.run)
+        steps: Sequence[Mapping[str, Any]] = list(self.steps)
         turns = self.turns(steps)
-        starts = [i for i, turn in enumerate(turns) if turn["role"] == "assistant"]
-        first = next((i for i in starts if fits(steps, i)), len(turns))  # later than the first if replies are long
+        if not fits(turns):
+            steps = cut_oldest(steps, lambda cut: fits(self.turns(cut)), self.run)
+            turns = self.turns(steps)
+            while turns and not fits(turns):  # the replies are long: the oldest go with their results
+                turns = turns[next((i for i, turn in enumerate(turns) if i and turn["role"] != "tool"), len(turns)) :]
         return await self.run.ask_with_tools(
             task,
             TOOLS,
-            turns[first:],
+            turns,
             choice="none" if final else "auto",
             parallel=self.parallel > 1,
             final=final,
@@ -172,7 +175,8 @@ class Episode:
         found = await self.run.gather(*(self.carry_out(call, i) for i, call in enumerate(reply.tool_calls)))
         self.replies.append(reply)
         for call, (views, said) in zip(reply.tool_calls, found, strict=True):
-            self.shown += [passage for passage, _ in views if passage not in self.shown]
+            for passage, _ in views:
+                self.shown.setdefault(passage, len(self.shown) + 1)
             passages = [replace(passage, text=text) for passage, text in views]
             argument = str((call.arguments or {}).get("query", call))
             self.steps.append(
@@ -201,7 +205,8 @@ class Episode:
             return await self.search(query)
         if not 1 <= passage <= len(self.shown):
             return [], UNKNOWN
-        return self.find(self.shown[passage - 1], words) if tool == "find" else self.read(self.shown[passage - 1])
+        known = list(self.shown)[passage - 1]
+        return self.find(known, words) if tool == "find" else self.read(known)
 
     async def search(self, query: str) -> tuple[Views, str]:
         """Show the beginnings of the best passages, unless an equal search was made."""
@@ -253,16 +258,17 @@ class Episode:
         for passage in step["passages"]:
             view = (passage.id, passage.text)
             text = {"shown": "above"} if view in above else {"text": passage.text}
-            rows.append({"passage": self.shown.index(passage) + 1, "title": passage.title, **text})
+            rows.append({"passage": self.shown[passage], "title": passage.title, **text})
             above.add(view)
-        return "\n".join(json.dumps(row, ensure_ascii=False) for row in rows) or step["said"] or LEFT_OUT
+        return "\n".join(map(_IN_JSON, rows)) or step["said"] or LEFT_OUT
 
     def answer(self, reply: Response, rank_limit: int) -> Answer:
         """Build the answer, with the passages that its reasoning cites as its evidence."""
         text = without_citation_marks(reply.answer).strip()
         path = [Recorded("", text, Found(passage), "completed") for passage in self.shown]
         resolved = resolve("\n\n".join(filter(None, (reply.rationale, reply.answer))), path)
-        cited = [self.shown[number - 1] for number in resolved.cited]
+        shown = list(self.shown)
+        cited = [shown[number - 1] for number in resolved.cited]
         reasoning = reply.answer if self.run.kind == "long" else reply.rationale or ""
         return Answer(
             text,
