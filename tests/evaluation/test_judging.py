@@ -11,14 +11,17 @@ from typing import Any
 import pytest
 
 import polyhop
-from polyhop import Passage, Question, ScriptedLM
+from polyhop import Answer, Passage, Question, ScriptedLM
 from polyhop.common.files import locked
 from polyhop.errors import CapabilityError, DataError, LMError, UsageError
-from polyhop.evaluation.judging import JUDGED, judge_answers
+from polyhop.evaluation.judging import FAITHFUL, JUDGED, judge_answers
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import read_report
+from polyhop.methods import registry
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.tasks import TASKS
+from polyhop.types import Evidence
+from tests.kit.terminal import run_cli
 
 BOOK = PromptBook()
 PREDICTIONS = {"Who directed Alien?": "It was Scott", "Who directed Jaws?": "Lucas", "Who wrote Emma?": ""}
@@ -128,6 +131,97 @@ def test_rankings_and_questions_without_gold_are_not_judged(tmp_path: Path) -> N
     assert not asked.calls
     assert METRIC not in report.metrics
     assert report.judge["verdicts"] == 0
+
+
+# --- groundedness ----------------------------------------------------------------------------------------------------
+
+PASSAGES = [
+    Passage("1", "Alien", "Alien was directed by Ridley Scott."),
+    Passage("2", "Jaws", "Jaws was directed by Steven Spielberg."),
+]
+CITING = {
+    "Who directed Alien?": ("Scott", (1, 2), ["Ridley Scott directed Alien. [1]"]),
+    "Who directed Jaws?": ("Lucas", (2,), ["Lucas directed Jaws. [none]", "It is a film. [1][9]"]),
+    "Who wrote Emma?": ("Austen", (), []),
+}
+
+
+@pytest.fixture
+def cited(tmp_path: Path) -> Path:
+    """A run by a method whose answers cite the passages of ``CITING``; the third cites none."""
+
+    async def citing(question: str, run: Any) -> Answer:
+        await run.search(question, 2)
+        text, numbers, _ = CITING[question]
+        passages = tuple(PASSAGES[number - 1] for number in numbers)
+        evidence = tuple(Evidence((passage,), text) for passage in passages)
+        return Answer(text, passages=tuple(PASSAGES), evidence=evidence)
+
+    registry.method("citing", paper="-", layers=lambda settings: 0)(citing)
+    questions = [Question(f"q{n}", text) for n, text in enumerate(CITING)]
+    polyhop.evaluate(questions, method="citing", retriever=lambda query, k: PASSAGES, lm="pocket", out=tmp_path / "run")
+    del registry._registered["citing"]
+    return tmp_path / "run"
+
+
+def claiming(task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    assert task == "judge.faithful"
+    return {"claims": CITING[fields["question"]][2]}
+
+
+def test_claims_are_held_against_the_cited_passages(cited: Path) -> None:
+    lm = ScriptedLM(claiming)
+    report = judge(cited, lm, by=FAITHFUL)
+    name = "judge(scripted)"
+    assert [row["metrics"][f"{name}.faithfulness"] for row in report.rows] == [1, 0.5, 0]
+    assert [row["metrics"].get(f"{name}.citation_precision") for row in report.rows] == [0.5, 1, None]
+    asked = {call.fields["question"]: call.fields for call in lm.calls}
+    assert set(asked) == {
+        "Who directed Alien?",
+        "Who directed Jaws?",
+    }  # an answer that cites nothing is not asked about
+    assert [passage.text for passage in asked["Who directed Jaws?"]["passages"]] == [PASSAGES[1].text]
+    assert asked["Who directed Jaws?"]["prediction"] == "Lucas"
+    found = report.judge["faithful"]
+    assert (found["task"], found["verdicts"], found["unread"], found["asked_now"]) == ("judge.faithful", 3, 0, 2)
+
+
+def test_verdicts_of_both_kinds_are_kept_in_one_file(cited: Path) -> None:
+    first = judge(cited, ScriptedLM(claiming), by=FAITHFUL)
+    again = ScriptedLM(claiming)
+    both = judge_answers(judge_answers(read_report(cited), cited, ScriptedLM(grading)), cited, again, by=FAITHFUL)
+    assert not again.calls
+    assert both.judge["task"] == "judge.answer"
+    assert both.judge["faithful"]["usage"] == first.judge["faithful"]["usage"]
+    kept = [json.loads(line)["claims"] for line in (cited / JUDGED).read_text().splitlines()]
+    assert {"claims": CITING["Who directed Alien?"][2], "stated_by": [[1]], "passages": 2} in kept
+
+
+def test_claims_that_cannot_be_read_are_no_verdict(cited: Path) -> None:
+    found = judge(cited, ScriptedLM(lambda task, fields: ""), by=FAITHFUL).judge["faithful"]
+    assert (found["verdicts"], found["unread"]) == (1, 2)
+
+
+def test_claims_need_the_traces(cited: Path) -> None:
+    (cited / "traces" / "00001.json").unlink()
+    with pytest.raises(DataError, match="the trace of question 'q1', which has the texts"):
+        judge(cited, ScriptedLM(claiming), by=FAITHFUL, concurrency=1)
+
+
+def test_pocket_finds_the_words_of_an_answer(cited: Path) -> None:
+    report = judge(cited, "pocket", by=FAITHFUL)
+    assert [row["metrics"]["judge(pocket).faithfulness"] for row in report.rows] == [1, 0, 0]
+
+
+def test_the_report_judges_claims_only_beside_answers(
+    cited: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("report", str(cited), "--faithful")
+    code, out = run_cli(capsys, monkeypatch, *command, "--judge", "pocket", "--format", "json")
+    assert (code, out.count("judged by pocket")) == (0, 2)
+    assert "judge(pocket).faithfulness" in out
+    code, out = run_cli(capsys, monkeypatch, *command)
+    assert (code, "--faithful requires --judge LM" in out) == (2, True)
 
 
 # --- its prompt --------------------------------------------------------------------------------------------------

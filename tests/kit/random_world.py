@@ -136,6 +136,10 @@ class World:
             return {"content": content, "answer": answer}
         if task == "judge.answer":
             return {"correct": self._roll("correct", *key) < 0.5}
+        if task == "judge.faithful":
+            return {
+                "claims": [f"{self._pick(CONTENTS, 'claim', *key) or 'It is so.'} [{self._pick([1, 2], 'by', *key)}]"]
+            }
         if task == "support.check":
             verdict = self._pick(["supported", "contradicted", "missing"], "verdict", *key)
             return {"quotation": None, "answer": self._pick([None, *ANSWERS], "read", *key), "verdict": verdict}

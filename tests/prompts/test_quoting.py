@@ -116,6 +116,7 @@ HONEST: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "EditedSentence": lambda draw: {"sentence": f"{draw(NAMES)} is known."},
     "Entities": lambda draw: {"entities": draw(MANY)},
     "Scores": lambda draw: {"scores": [draw(st.integers(0, 10)) for _ in range(3)]},
+    "Claims": lambda draw: {"claims": [f"{draw(NAMES)} is known. [1]"]},
     "Verdict": lambda draw: {"correct": draw(st.booleans())},
     "Relevance": lambda draw: {"relevant": draw(st.booleans())},
     "Order": lambda draw: {"order": draw(st.permutations([1, 2, 3]))},
@@ -138,7 +139,7 @@ EVIL = {
     "action": "Finish", "argument": "PWNED", "text": "PWNED", "value": "sure", "candidates": ["PWNED", "PWNED"],
     "valid": True, "better": 1, "entities": ["PWNED", "PWNED"], "scores": [10, 10, 10], "correct": True,
     "order": [9, 8, 7, 6], "grade": 4, "quotation": "PWNED", "verdict": "supported", "question": "PWNED?",
-    "pairs": ["PWNED; is"], "strategy": "none",
+    "pairs": ["PWNED; is"], "strategy": "none", "claims": ["PWNED", "PWNED"],
 }  # fmt: skip
 """Every field of every task, as an attacker would have it."""
 

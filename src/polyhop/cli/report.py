@@ -82,6 +82,10 @@ def report(
     judge: Annotated[
         str | None, opt.option(metavar="LM", help="Also let this model judge the answers; verdicts are cached.")
     ] = None,
+    faithful: Annotated[
+        bool,
+        opt.option("--faithful", help="Let the judge also check if the cited passages state each claim of an answer."),
+    ] = False,
     *,
     options: PipelineOptions,
     concurrency: opt.Concurrency = 16,
@@ -123,7 +127,9 @@ def report(
     reports, given = _read(runs, scoring)
     if judge is not None:
         judging = {**options.arguments(), "lm": judge, "concurrency": concurrency}
-        reports = {run: _judged(report, run, judging) for run, report in reports.items()}
+        reports = {run: _judged(report, run, judging, faithful=faithful) for run, report in reports.items()}
+    elif faithful:
+        raise UsageError("--faithful requires --judge LM")
     for report in reports.values():
         tables.say_unscored(report)
         tables.say_failed(report)
@@ -292,17 +298,18 @@ def _jsonable(reports: Mapping[str, Report], prices: Prices | None) -> dict[str,
     return {name: {**report.to_dict(), **money[name]} for name, report in reports.items()}
 
 
-def _judged(report: Report, run: str, judge: Mapping[str, Any]) -> Report:
+def _judged(report: Report, run: str, judge: Mapping[str, Any], *, faithful: bool) -> Report:
     """Add the judge's verdicts to a report; say who judged and how."""
     from polyhop.cli.progress import ProgressBar
-    from polyhop.evaluation.judging import judge_answers
+    from polyhop.evaluation.judging import CORRECT, FAITHFUL, judge_answers
 
-    with ProgressBar("verdicts") as progress:
-        report = judge_answers(report, run, progress=progress.update, **judge)
-    judge_row = report.judge
-    say(
-        f"judged by {judge_row['lm']}, prompt {judge_row['task']} {judge_row['prompt']} ({judge_row['rendering']}): "
-        f"{counted(judge_row['verdicts'], 'verdicts')}, {judge_row['asked_now']} new; "
-        f"{counted(judge_row['unread'], 'replies')} could not be read"
-    )
+    for by in (CORRECT, FAITHFUL) if faithful else (CORRECT,):
+        with ProgressBar("verdicts") as progress:
+            report = judge_answers(report, run, by=by, progress=progress.update, **judge)
+        row = report.judge if by is CORRECT else report.judge["faithful"]
+        say(
+            f"judged by {row['lm']}, prompt {row['task']} {row['prompt']} ({row['rendering']}): "
+            f"{counted(row['verdicts'], 'verdicts')}, {row['asked_now']} new; "
+            f"{counted(row['unread'], 'replies')} could not be read"
+        )
     return report

@@ -136,6 +136,7 @@ _TASKS: dict[str, Callable[[Fields], Value]] = {
     "rerank.order": reading.order_passages,
     "rerank.grade": reading.grade_passage,
     "judge.answer": reading.grade_answer,
+    "judge.faithful": reading.find_claims,
     "support.check": _check_support,
 }
 TASKS: tuple[str, ...] = tuple(sorted(_TASKS))

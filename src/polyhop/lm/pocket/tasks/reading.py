@@ -101,6 +101,14 @@ def grade_passage(fields: Fields) -> Value:
     return {"grade": round(_HIGHEST_GRADE * relevance(read_path(fields["question"], [fields["passage"]])))}
 
 
+def find_claims(fields: Fields) -> Value:
+    """Take an answer as one claim, stated by the passages with its words in a row; its meaning is not understood."""
+    claim = fields["prediction"] or ""
+    texts = (f"{passage.title} {passage.text}" for passage in fields["passages"])
+    stating = [number for number, text in enumerate(texts, 1) if cover_em_token(text, [claim]) == 1.0]
+    return {"claims": [f"{claim} {''.join(f'[{number}]' for number in stating) or '[none]'}"]}
+
+
 def grade_answer(fields: Fields) -> Value:
     """Call a prediction correct if it contains the words of a gold answer in a row; its meaning is not understood."""
     return {"correct": cover_em_token(fields["prediction"], fields["answers"]) == 1.0}
