@@ -28,12 +28,7 @@ pytestmark = [
 ]
 
 CAPITAL = "capital of Norway"
-OSLO = {
-    "id": "oslo",
-    "contents": '"Oslo"\nOslo is the capital of Norway.',
-    "title": "Oslo",
-    "text": "Oslo is the capital of Norway.",
-}
+OSLO = {"id": "oslo", "contents": '"Oslo"\nOslo is the capital of Norway.'}
 
 
 class Counting(ScoringRetriever):

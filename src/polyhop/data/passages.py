@@ -78,7 +78,7 @@ def _unquoted(title: str) -> str:
     ('Anarchism', '"Heroes" (song)')
     """
     title = title.strip()
-    wrapped = len(title) > 2 and title[0] == title[-1] == '"' and '"' not in title[1:-1]
+    wrapped = len(title) > 1 and title[0] == title[-1] == '"' and '"' not in title[1:-1]
     return title[1:-1].strip() if wrapped else title
 
 

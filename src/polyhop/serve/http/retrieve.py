@@ -3,9 +3,8 @@
 
 Checked against the public ``search_r1/search/retrieval_server.py``, verl's copy of it with its client, and the
 ``retriever_serving.py`` that ReSearch published. A document has their ``id`` and ``contents``, the title in quotation
-marks on the first line as in their Wikipedia, and beside it ``title`` and ``text``. A retriever without scores, such as
-a reranked one, gives null. A blank query finds nothing, and no query at all is answered by no list, as trainers send
-both. Unknown fields are ignored.
+marks on the first line as in their Wikipedia. A retriever without scores, such as a reranked one, gives null. A blank
+query finds nothing, and no query at all is answered by no list, as trainers send both. Unknown fields are ignored.
 
 This module evaluates its annotations, because FastAPI reads them. FastAPI is imported only when a router is created.
 """
@@ -98,11 +97,10 @@ def router(service: Service) -> "APIRouter":
 
 
 def document(passage: Passage) -> dict[str, str]:
-    """Return a passage as both protocols send it.
+    """Return a passage as both protocols send it. A title with quotation marks of its own gets no others.
 
-    >>> document(Passage("7", "Ada Lovelace", "She wrote the first program."))["contents"]
-    '"Ada Lovelace"\\nShe wrote the first program.'
+    >>> document(Passage("7", "Ada Lovelace", "She wrote the first program."))
+    {'id': '7', 'contents': '"Ada Lovelace"\\nShe wrote the first program.'}
     """
     title = " ".join(passage.title.split())
-    contents = f'"{title}"\n{passage.text}'
-    return {"id": passage.id, "contents": contents, "title": passage.title, "text": passage.text}
+    return {"id": passage.id, "contents": f"{title}\n{passage.text}" if '"' in title else f'"{title}"\n{passage.text}'}
