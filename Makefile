@@ -10,6 +10,8 @@ MUST_RUN ?= core
 # Write nothing outside this folder and polyhop's cache folder.
 export PIP_CACHE_DIR ?= $(CURDIR)/.cache/pip
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# The theme of the documentation announces its successor at every build.
+export NO_MKDOCS_2_WARNING = 1
 
 STAMP := $(shell cksum < pyproject.toml | cut -d' ' -f1)
 CORE := .venv/.core-$(STAMP)

@@ -269,7 +269,7 @@ def test_other_commands_of_the_pages_are_there() -> None:
 
 @pytest.mark.slow
 def test_a_fault_in_a_page_ends_the_build(tmp_path: Path) -> None:
-    pytest.importorskip("mkdocs", reason="needs polyhop[site]")
+    pytest.importorskip("material", reason="needs polyhop[site]")
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
     for path in ROOT.iterdir():
         if path.name not in {"docs", "dist"} and not path.name.startswith("."):

@@ -1,5 +1,5 @@
-"""Hooks for MkDocs (``mkdocs.yml`` names this file): the pages that are made from the code, folders in the navigation,
-and the targets of links out of ``docs/``."""
+"""Hooks for MkDocs (``mkdocs.yml`` names this file): the pages that are made from the code, the page's icon, folders in
+the navigation, pictures of two themes, and the targets of links out of ``docs/``."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ DOCS = ROOT / "docs"
 UNSHOWN = {".py", ".json"}
 """Files under ``docs/`` that are no pages: ``exclude_docs`` names them."""
 LINK = re.compile(r"(\]\()(?!https?://)([^)#\s]+)")
+PICTURE = re.compile(r'<picture>\s*<source[^>]*srcset="([^"]+)">\s*<img alt="([^"]+)" src="([^"]+)">\s*</picture>')
+ICON = ROOT / "src" / "polyhop" / "serve" / "page" / "icon.svg"
 _FENCED = re.compile(r"(^(?:```|~~~).*?^(?:```|~~~)~*$)", re.DOTALL | re.MULTILINE)
 
 
@@ -27,18 +29,22 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Make the reference again."""
+    """Make the reference again, and show the icon of the server's page."""
+    files.append(File.generated(config, "images/icon.svg", content=ICON.read_text("utf-8")))
     for name, make in doc_reference.PAGES.items():
         files.append(File.generated(config, f"reference/{name}.md", content=make()))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Links to files of the repository outside the documentation lead to the repository; blocks stay as they are."""
+    """Links to files of the repository outside the documentation lead to the repository, and a picture of two themes
+    follows the site's; blocks stay as they are."""
     folder = (DOCS / page.file.src_uri).parent
+    markdown = PICTURE.sub(r"![\2](\3#only-light)![\2](\1#only-dark)", markdown)
     parts = _FENCED.split(markdown)
     parts[::2] = [
-        LINK.sub(lambda found: found[1] + _outside(folder, found[2], config.repo_url), part) for part in parts[::2]
+        LINK.sub(lambda found: found[1] + _outside(folder, found[2], config.extra["repository"]), part)
+        for part in parts[::2]
     ]
     return "".join(parts)
 
