@@ -13,6 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 
+import polyhop
 from polyhop.common.extras import is_installed
 from tests.kit.doc_pages import Reader
 
@@ -51,6 +52,10 @@ def test_extras_and_the_command_exist_and_nobody_is_root() -> None:
     version = re.fullmatch(r"docker\.io/library/python:(\d+)\.(\d+)-slim", step("FROM"))
     assert version is not None
     assert f"Programming Language :: Python :: {version[1]}.{version[2]}" in PROJECT["classifiers"]
+
+
+def test_the_citation_names_this_version() -> None:
+    assert f"\nversion: {polyhop.__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
 
 
 def environment() -> dict[str, str]:
