@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from hypothesis import given, settings
@@ -85,3 +86,24 @@ async def test_a_closed_book_answer_shows_what_was_read() -> None:
         answer = await pipeline.aask("Where was the director of the film Dark Mill born?")
     assert (answer.text, answer.passages, answer.citations) == ("Ulm", (), ())
     assert {row["id"] for row in answer.to_dict(with_trace=False)["passages"]} == {"film", "man"}
+
+
+async def test_an_answer_prints_in_a_few_lines() -> None:
+    answer = replace(SHORT, citations=cite(SHORT), confidence=0.75)
+    assert str(answer) == "Bremen [2]  (not verified, confidence 0.75)\n[1] Dark Mill (film)\n[2] Rolf Anders"
+    assert str(Answer("", abstained=True)) == NO_ANSWER
+
+
+async def test_a_notebook_shows_the_answer_its_passages_and_its_tree() -> None:
+    shown = (await answered("tor", "qa"))._repr_html_()
+    assert shown.count("<mark>") >= 1
+    assert "<summary>Steps: " in shown
+    assert "<i>accept</i>" in shown
+
+
+def test_a_notebook_shows_text_as_text() -> None:
+    evil = Passage("p", "<script>alert(1)</script>", "a <img src=x onerror=alert(1)> b\x1b[31m")
+    answer = Answer("<b>x</b>", (evil,), (Evidence((evil,), "<b>x</b>"),))
+    shown = replace(answer, citations=cite(answer))._repr_html_()
+    assert re.findall(r"<(?!/)[^>]*>", shown) == ["<div>", "<p>", "<b>", "<small>", "<ul>", "<li>", "<b>", "<br>"]
+    assert "\x1b" not in shown

@@ -5,13 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from html import escape
 from typing import Any, NamedTuple
 
-from polyhop.common.text import SECTION, find_folded, normalise, printable, without_citation_marks
+from polyhop.common.text import (
+    SECTION,
+    counted,
+    find_folded,
+    normalise,
+    printable,
+    printable_lines,
+    without_citation_marks,
+)
 from polyhop.lm.base import Completion
 from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.tasks import Output
-from polyhop.trace import Note, Trace, Usage, passages_in
+from polyhop.trace import Branch, Note, Searched, Trace, Usage, passages_in
 from polyhop.types import Citation, Evidence, Passage, Quotation, Support
 
 NON_ANSWER = "non-answer"
@@ -28,6 +37,8 @@ UNCITED = "Not verified: no passage is cited for this answer."
 NOT_VERIFIED = "Not verified: the cited passages alone do not clearly give this answer."
 CONTRADICTED = "Contradicted: the cited passages alone give another answer: {}."
 
+_MAX_EXCERPT = 400
+"""Maximum number of characters of a passage in a notebook."""
 _MARKDOWN = re.compile(r"[\\`*_\[\]<>!|]")
 
 
@@ -64,6 +75,17 @@ class Answer:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "supported", self.support == "supported")
+
+    def __str__(self) -> str:
+        """The answer with its citations and how far to trust it, in a few lines."""
+        sure = f"  ({said})" if (said := trust(self)) else ""
+        lines = [f"{printable_lines(in_words(self))}{sure}"]
+        return "\n".join(
+            [*lines, *(f"{cited.marks} {title_and_location(cited.passage)}" for cited in references(self))]
+        )
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
     @property
     def only_read(self) -> tuple[Passage, ...]:
@@ -249,6 +271,12 @@ def in_words(answer: Answer) -> str:
     return NO_ANSWER if answer.abstained else with_citation_marks(answer)
 
 
+def trust(answer: Answer) -> str:
+    """Return an answer's support and confidence in a few words; "" for an abstention."""
+    sure = "" if answer.confidence is None else f", confidence {answer.confidence:.2f}"
+    return "" if answer.abstained else f"{answer.support}{sure}"
+
+
 def title_and_location(passage: Passage) -> str:
     """Return the title of a passage and its location in its document, on one line of printable text."""
     location = location_of(passage)
@@ -299,3 +327,44 @@ def confidence(answer: Answer, final: Output | Completion | None) -> float | Non
     else the agreement of the evidence, else None."""
     signals = signals_of(answer, final)
     return signals.get("probability", signals.get("agreement")) if answer.text else None
+
+
+# --- in a notebook
+
+
+def as_html(answer: Answer) -> str:
+    """Return an answer as HTML for a notebook: its text, its references and its steps, all escaped."""
+    parts = [f"<p><b>{_html(in_words(answer))}</b> <small>{_html(trust(answer))}</small></p>"]
+    if cited := references(answer):
+        parts.append(f"<ul>{''.join(map(_reference_html, cited))}</ul>")
+    if answer.trace and (steps := _steps_html(answer.trace, None)):
+        cost = f"{counted(answer.usage.calls, 'model calls')}, {counted(answer.usage.searches, 'searches')}"
+        parts.append(f"<details><summary>Steps: {cost}</summary>{steps}</details>")
+    return f"<div>{''.join(parts)}</div>"
+
+
+def _reference_html(cited: Reference) -> str:
+    """Return a passage, with what the answer cites of it marked."""
+    text, start, end = cited.passage.text, *(cited.spans[0] if cited.spans else (0, 0))
+    first = max(0, end - _MAX_EXCERPT)
+    last = min(len(text), first + _MAX_EXCERPT)
+    marked = f"<mark>{_html(text[start:end])}</mark>" if end else ""
+    excerpt = f"{'…' * (first > 0)}{_html(text[first:start])}{marked}{_html(text[end:last])}{'…' * (last < len(text))}"
+    return f"<li>{cited.marks} <b>{_html(title_and_location(cited.passage))}</b><br>{excerpt}</li>"
+
+
+def _steps_html(trace: Trace, parent: int | None) -> str:
+    """Return the branches and searches under a step as a list, "" if there are none."""
+    items = []
+    for step in trace.children(parent):
+        if isinstance(step, Branch):
+            items.append(
+                f"<li>{_html(step.label)} <i>{_html(step.verdict or '')}</i>{_steps_html(trace, step.id)}</li>"
+            )
+        elif isinstance(step, Searched):
+            items.append(f"<li>search: {_html(step.query)}</li>")
+    return f"<ul>{''.join(items)}</ul>" if items else ""
+
+
+def _html(text: str) -> str:
+    return escape(printable_lines(text))

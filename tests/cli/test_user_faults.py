@@ -170,8 +170,11 @@ def test_a_methods_settings_are_shown_as_the_command_line_takes_them(
 ) -> None:
     code, out = run_cli(capsys, monkeypatch, "methods", "tor")
     assert code == 0
-    for line in ("widths=5,3,3", "expansion=mpc  or direct, cot", "relevance_pruning=true  or false", "(not set)"):
-        assert line in out
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "widths=5,3,3 depth 3, nodes per layer (§4.4)" in lines
+    assert any(line.startswith("expansion=mpc mpc: the missing paragraph") for line in lines)
+    assert "or direct, cot" in " ".join(lines)
+    assert "early_stop=(not set)" in out
     resolved = method_named("tor").resolve({"expansion": "direct", "relevance_pruning": "false", "early_stop": "judge"})
     assert (resolved["expansion"], resolved["relevance_pruning"], resolved["early_stop"]) == ("direct", False, "judge")
 
@@ -181,7 +184,8 @@ def test_the_list_of_methods_fits_the_terminal(
     columns: str, shown: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, out = run_cli(capsys, monkeypatch, "methods", columns=columns)
-    assert ("settings" in out.splitlines()[0]) == shown
+    assert ("paper" in out.splitlines()[0]) == shown
+    assert "Rank passages by BM25." in out
     assert all(len(line) <= int(columns) for line in out.splitlines())
     assert "toolformer" in out
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import subprocess
@@ -95,9 +96,24 @@ def test_an_example_prints_what_its_docstring_says(example: Path, tmp_path: Path
     assert not list(empty.iterdir()), "an example leaves nothing behind"
 
 
+@pytest.mark.slow
+def test_the_notebook_prints_what_it_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, object] = {}
+    for cell in json.loads((FOLDER / "notebook.ipynb").read_text("utf-8"))["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        exec("".join(cell["source"]), names)  # noqa: S102 - our own example
+        words, figures = parted("".join("".join(output["text"]) for output in cell["outputs"]))
+        printed, printed_figures = parted(capsys.readouterr().out)
+        assert printed == words
+        assert printed_figures == pytest.approx(figures, rel=0.25, abs=2)
+
+
 def test_the_table_of_examples_has_them_all() -> None:
-    listed = re.findall(r"^\| \[([\w-]+\.(?:py|toml))\]\(\1\) \|", (FOLDER / "README.md").read_text("utf-8"), re.M)
-    assert sorted(listed) == sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".py", ".toml"))
+    listed = re.findall(
+        r"^\| \[([\w-]+\.(?:py|toml|ipynb))\]\(\1\) \|", (FOLDER / "README.md").read_text("utf-8"), re.M
+    )
+    assert sorted(listed) == sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".py", ".toml", ".ipynb"))
 
 
 def test_an_example_is_short() -> None:

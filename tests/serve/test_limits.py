@@ -243,3 +243,10 @@ def test_a_log_line_is_json_without_questions_by_default(with_text: bool) -> Non
     assert ("Why?" in stream.getvalue()) is with_text
     assert ("Oslo" in stream.getvalue()) is with_text
     assert (failed["level"], "RuntimeError: broken" in failed["error"]) == ("error", True)
+
+
+def test_a_person_at_a_terminal_is_told_where_the_server_is() -> None:
+    facts = {"facts": {"url": "http://127.0.0.1:8000"}}
+    record = logging.makeLogRecord({"msg": "serving", "levelname": "INFO", **facts})
+    assert JsonLines(greets=True).format(record) == "polyhop is at http://127.0.0.1:8000 (Ctrl-C ends it)"
+    assert json.loads(JsonLines().format(record))["url"] == "http://127.0.0.1:8000"

@@ -41,7 +41,7 @@ def print_answer(answer: Answer, *, show_trace: bool, show_thoughts: bool = Fals
     _print_text(answer, to)
     if notice := support_notice(answer):
         to.print(Text(notice, style="red" if answer.support == "contradicted" else "yellow"))
-    elif quotation := answer.quotation:
+    elif (quotation := answer.quotation) and not answer.abstained:
         marks = next((cited.marks for cited in references(answer) if cited.passage.id == quotation.passage_id), "")
         print_prose(Text(f"Supported by “{clean(quotation.text, _MAX_CHARS)}” {marks}", style="dim"), to)
     if answer.text and not answer.parsed:

@@ -13,12 +13,13 @@ from rich.text import Text
 
 from polyhop.cli import show as draw
 from polyhop.common.text import counted
+from polyhop.methods.meanings import meaning
 from polyhop.methods.registry import FAMILIES, Method, method_named, methods
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.tasks import SCORED, TASKS
 
 WIDE = 100
-"""Minimum width of a terminal, in columns, for the settings in the list of methods."""
+"""Minimum width of a terminal, in columns, for the papers in the list of methods."""
 
 
 def print_methods(as_json: bool) -> None:
@@ -30,14 +31,14 @@ def print_methods(as_json: bool) -> None:
     table = Table(box=None, pad_edge=False, collapse_padding=True)
     table.add_column("method", no_wrap=True)
     to = draw.console()
-    columns = ["paper", "needs", "calls", "settings"][: 4 if to.width >= WIDE else 3]
+    columns = ["calls", "what it does", "paper"][: 3 if to.width >= WIDE else 2]
     for name in columns:
         table.add_column(name, justify="right" if name == "calls" else "left", overflow="fold")
     for family, members in groupby(rows, key=lambda row: str(row["family"])):
         table.add_row(Text(f"\n{family}", style="bold magenta"))
         for row in members:
             calls = "–" if row["calls"] is None else str(row["calls"])
-            cells = (row["paper"], _needs(row), calls, ", ".join(row["settings"]))
+            cells = (calls, _plain(row["summary"]), row["paper"])
             table.add_row(Text(row["name"], style="bold"), *map(Text, cells[: len(columns)]))
     to.print(table)
     to.print(
@@ -57,11 +58,16 @@ def print_method(name: str, as_json: bool) -> None:
     max_length = f"at most {counted(row['layers'], 'calls')} in a row"
     head = f"  {row['paper']}; {row['family']}{needs and f', needs {needs}'}, {max_length}"
     to.print(Text.assemble((row["name"], "bold"), (head, "dim")))
-    to.print(Padding(Text(row["summary"]), (0, 0, 0, 2)))
+    to.print(Padding(Text(_plain(row["summary"])), (0, 0, 0, 2)))
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(overflow="fold", max_width=to.width // 2)
+    table.add_column(overflow="fold")
     for name, setting in method.settings.items():
         others = [choice for choice in _choices(setting.type) if choice != setting.default]
-        choices = f"  or {', '.join(map(_shown, others))}" if others else ""
-        to.print(Padding(Text.assemble((f"{name}=", "cyan"), _shown(setting.default), (choices, "dim")), (0, 0, 0, 4)))
+        choices = f"or {', '.join(map(_shown, others))}" if others else ""
+        said = "; ".join(filter(None, (_plain(meaning(method, name)), choices)))
+        table.add_row(Text.assemble((f"{name}=", "cyan"), _shown(setting.default)), Text(said, style="dim"))
+    to.print(Padding(table, (1, 0, 0, 4)))
 
 
 def print_prompts(book: PromptBook, as_json: bool) -> None:
@@ -113,6 +119,11 @@ def _method(method: Method) -> dict[str, Any]:
 
 def _needs(row: Mapping[str, Any]) -> str:
     return ", ".join(dict.fromkeys(need.partition(":")[0].replace("_", " ") for need in row["needs"]))
+
+
+def _plain(text: str) -> str:
+    """Return a sentence of the source without its marks of code."""
+    return text.replace("`", "")
 
 
 def _choices(kind: Any) -> list[Any]:

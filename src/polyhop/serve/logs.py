@@ -20,10 +20,19 @@ REQUEST: ContextVar[str] = ContextVar("polyhop_request", default="")
 
 
 class JsonLines(logging.Formatter):
-    """Format a record as one line: time, level, event, the request's id and the fields of ``extra={"facts": {…}}``."""
+    """Format a record as one line: time, level, event, the request's id and the fields of ``extra={"facts": {…}}``.
+
+    ``greets``: the first record says in words where the server is, for a person at a terminal.
+    """
+
+    def __init__(self, *, greets: bool = False) -> None:
+        super().__init__()
+        self.greets = greets
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
+        if self.greets and record.getMessage() == "serving":
+            return f"polyhop is at {record.facts['url']} (Ctrl-C ends it)"  # type: ignore[attr-defined]
         row = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -40,7 +49,7 @@ class JsonLines(logging.Formatter):
 def log_to_stderr() -> None:
     """Send the service's records and uvicorn's warnings to stderr."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonLines(greets=sys.stderr.isatty()))
     for name, level in ((LOG.name, logging.INFO), ("uvicorn", logging.WARNING)):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate, logger.level = [handler], False, level
