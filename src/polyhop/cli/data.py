@@ -241,7 +241,7 @@ def data_predictions(
     ] = None,
     form: opt.DatasetFormat = None,
 ) -> None:
-    """Write a run's predictions for a benchmark's scorer, or as samples for Ragas."""
+    """Write predictions for a scorer, or for Ragas."""
     from polyhop.evaluation.store import PREDICTIONS, read_predictions
 
     if to not in HANDED_IN:
