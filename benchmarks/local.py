@@ -30,7 +30,7 @@ from polyhop import Pipeline
 from polyhop.common.text import counted
 from polyhop.data.questions import read_questions
 from polyhop.lm.base import Completion, LanguageModel, Request
-from polyhop.prompts.tasks import TASKS
+from polyhop.prompts.tasks import task_named
 
 AT_ONCE, TOKENS = 64, 32
 LEAST = {"hf, direct": 5.0}
@@ -46,7 +46,7 @@ class Briefly:
 
     async def complete(self, request: Request) -> Completion:
         reply = await self._lm.complete(replace(request, max_tokens=TOKENS, stop=()))
-        return replace(reply, value=dict(TASKS[request.task].default))
+        return replace(reply, value=dict(task_named(request.task).default))
 
 
 def questions(count: int) -> list[str]:

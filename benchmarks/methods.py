@@ -51,7 +51,7 @@ from polyhop.lm.base import Completion, Request, ScoreRequest, TokenScores
 from polyhop.lm.tools import ToolCall
 from polyhop.methods.registry import methods
 from polyhop.prompts.book import PromptBook
-from polyhop.prompts.tasks import TASKS
+from polyhop.prompts.tasks import task_named
 
 LATENCY, AT_ONCE, A_CALL, A_WHILE = 0.1, 64, 0.005, 1.0
 TOGETHER = 2 * AT_ONCE  # questions, so that a call waits for each slot that becomes free
@@ -76,7 +76,7 @@ class Asking(OpenAICompatible):
         content = never_content(request.task, request.fields)
         if isinstance(content, ToolCall):
             return replace(reply, text="", tool_calls=(content,), finish_reason="tool_calls")
-        asked = {name: content[name] for name in TASKS[request.task].output.model_fields if name in content}
+        asked = {name: content[name] for name in task_named(request.task).output.model_fields if name in content}
         return replace(reply, text=orjson.dumps(asked).decode())
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:

@@ -104,12 +104,20 @@ class LMError(ServiceError):
     """A language model that could not be reached or refused, after all retries."""
 
 
-class SchemaRefused(LMError):
+class Refused(LMError):
+    """A server that does not take a form of a request; its model may be asked in another form."""
+
+
+class SchemaRefused(Refused):
     """A server that does not take the JSON schema of a request that requires it (``Request.requires_schema``)."""
 
 
-class ToolsRefused(LMError):
+class ToolsRefused(Refused):
     """A server that does not take tools (``Request.tools``); its model may be asked for its calls in text."""
+
+
+class ContinuationRefused(Refused):
+    """A server that continues no text (``Request.continues``); its model may be asked to in a user's turn."""
 
 
 class CutReply(LMError):

@@ -65,8 +65,8 @@ def test_a_prompt_with_fewer_than_asked_is_warned_of_once(few: Path, caplog: pyt
 # --- no comparison shows its system more demonstrations than its baselines, unless its paper does ------------------
 
 KINDS: dict[str, Kind] = {"strategyqa": "boolean", "zsre": "slot", "trex": "slot", "fever": "fact", "eli5": "long"}
-OWN_DEMONSTRATIONS = ("promptrank", "auto-cot")
-"""PromptRank's are of a scored prompt; auto-cot's are written by the model."""
+OWN_DEMONSTRATIONS = ("promptrank", "auto-cot", "search-agent")
+"""PromptRank's are of a scored prompt; auto-cot's are written by the model; search-agent's are of one of its calls."""
 
 
 @cache

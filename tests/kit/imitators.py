@@ -20,7 +20,7 @@ from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, Tok
 from polyhop.lm.pocket import Pocket
 from polyhop.lm.wire import read_chat
 from polyhop.prompts.book import PromptBook
-from polyhop.prompts.tasks import TASKS, Output
+from polyhop.prompts.tasks import Output, task_named
 
 THOUGHTS = "The question needs several facts. " * 60  # about 300 words, some of a thinking model's 300 tokens and more
 THINKING_TOKENS = 300
@@ -274,7 +274,7 @@ class ImitatedLM:
 
 def draft(request: Request, output: Output) -> Draft:
     """Write an output as a model would that keeps to the form."""
-    write = TASKS[request.task].write_text
+    write = task_named(request.task).write_text
     slots = output.model_copy(update={k: f"<{v}>" for k, v in output if isinstance(v, str) and v})
     return Draft(
         request,

@@ -16,7 +16,7 @@ from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from polyhop.prompts.tasks import TASKS
+from polyhop.prompts.tasks import task_named
 from polyhop.types import Passage, Span
 from tests.kit.random_world import World
 
@@ -168,7 +168,7 @@ class Infected(World):
 
     def script(self, task: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | str:
         output = self.reply(task, cleaned(fields, self.order))
-        return "" if output is None else obeyed(output, TASKS[task].output, self.order)
+        return "" if output is None else obeyed(output, task_named(task).output, self.order)
 
     def read(self, question: str, passages: Sequence[Passage]) -> list[Span]:
         return super().read(cleaned(question, self.order), cleaned(passages, self.order))

@@ -23,7 +23,7 @@ from polyhop.methods.registry import method_named
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.prompt import Rendering
-from polyhop.prompts.tasks import TASKS
+from polyhop.prompts.tasks import task_named
 from polyhop.retrieval.tfidf import similarities
 from polyhop.types import Kind, Passage, Span
 from tests.kit.question_data import question_for
@@ -36,7 +36,7 @@ CALLS = "calls of tools"
 
 def seen(fields: Mapping[str, Any]) -> dict[str, Any]:
     """A call's fields with every passage as its id and text, so that two runs compare by what was shown; but not the
-    kind of the question, which the engine gives to every call.
+    kind of the question, which the engine gives to every call, nor the text that writes out the other fields.
 
     >>> seen({"passages": [Passage("p1", "Title", "Text.")], "thoughts": False})
     {'passages': [('p1', 'Text.')], 'thoughts': False}
@@ -51,7 +51,7 @@ def seen(fields: Mapping[str, Any]) -> dict[str, Any]:
             return [plain(inner) for inner in value]
         return value
 
-    return {key: plain(value) for key, value in sorted(fields.items()) if key != "kind"}
+    return {key: plain(value) for key, value in sorted(fields.items()) if key not in ("kind", "assistant", "draft")}
 
 
 def still(row: Any) -> Any:
@@ -155,7 +155,14 @@ class World:
             return self._elicited(task, key, fields)
         if task in ("recite.recall", "least_to_most.decompose", "self_ask.chain", "self_ask.turn"):
             return self._asked(task, key, fields)
-        if task in ("react.act", "toolformer.write", "tot_ir.propose", "tot_ir.value", "plan_solve_ir.plan"):
+        if task in (
+            "react.act",
+            "toolformer.write",
+            "search_agent.write",
+            "tot_ir.propose",
+            "tot_ir.value",
+            "plan_solve_ir.plan",
+        ):
             return self._acted(task, key, fields)
         if task.startswith(("sure.", "era_cot.", "verify_edit.", "recomp.")) and not task.endswith(".answer"):
             return self._condensed(task, key, fields)
@@ -187,8 +194,8 @@ class World:
             return ""
         if self.speaks == "value":
             return output
-        shape = TASKS[task].output.model_validate(dict(output))
-        return TASKS[task].write_text(shape, fields) if self.speaks == "text" else json.dumps(shape.model_dump())
+        shape = task_named(task).output.model_validate(dict(output))
+        return task_named(task).write_text(shape, fields) if self.speaks == "text" else json.dumps(shape.model_dump())
 
     def _review(self, task: str, key: tuple[str, ...], fields: Mapping[str, Any]) -> Mapping[str, Any]:
         supported = self._happens("supported", *key)
@@ -284,6 +291,10 @@ class World:
             return {"thought": thought, "action": action, "argument": argument}
         if task == "toolformer.write":
             return {"text": thought, "query": None if ends else query, "answer": answer if ends else None}
+        if task == "search_agent.write":
+            opening, closing = fields["tags"]["answer" if ends else "search"]
+            said = {"query": None, "answer": answer} if ends else {"query": query, "answer": None}
+            return {"text": f"{thought or ''}{opening}{answer if ends else query}{closing}", **said}
         if task == "tot_ir.value":
             value = "sure" if ends else self._pick(["likely", "impossible"], "value", *key)
             return {"answer": self._pick([answer, None], "said", *key), "value": value}

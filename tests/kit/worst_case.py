@@ -54,6 +54,9 @@ def never_content(task: str, fields: Mapping[str, Any]) -> Any:
         more = f"question {len(fields['history'] or ())} of {fields['triplet']}"
     elif task == "toolformer.write":
         more = f"query {len(fields['written'])}"
+    elif task == "search_agent.write":
+        more = f"query {len(fields['steps'])}"
+        return {"text": f"<search>{more}</search>", "query": more}
     else:
         more = "more than " + " ".join([passage.id for passage in fields.get("passages") or ()])
     number = next(_another)

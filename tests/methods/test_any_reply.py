@@ -40,6 +40,8 @@ CASES: dict[str, tuple[dict[str, Any], int]] = {
     "agent": ({"max_turns": 2}, 2 + 1),
     # calls; the end of the text
     "toolformer": ({"max_turns": 2}, 2 + 1),
+    # turns; the end of the text
+    "search-agent": ({"max_turns": 2}, 2 + 1),
     # the plan; the solution
     "plan-solve-ir": ({}, 1 + 1),
     # proposals and values, of each state kept; the reader

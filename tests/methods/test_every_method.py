@@ -24,6 +24,10 @@ PLAYED = [
 """The methods that a random world answers: it has no links, scores nothing and gives no log-probabilities."""
 
 
+FEW_SHOW = ("auto-cot", "search-agent")
+"""Methods that show demonstrations of their own, or in one of their calls alone."""
+
+
 def settings_with(method: str, *names: str) -> bool:
     return set(names) <= set(method_named(method).settings)
 
@@ -51,7 +55,7 @@ async def test_k_and_rank_limit_bound_searches_and_passages(method: str) -> None
 
 
 @pytest.mark.parametrize("count", [0, 2])
-@pytest.mark.parametrize("method", [name for name in PLAYED if settings_with(name, "shots") and name != "auto-cot"])
+@pytest.mark.parametrize("method", [name for name in PLAYED if settings_with(name, "shots") and name not in FEW_SHOW])
 async def test_shots_are_the_demonstrations_shown(method: str, count: int) -> None:
     _, model = await World.random(3).run(method, shots=count)
     first_tries = [call for call in model.calls if "could not be read" not in call.messages[-1]["content"]]

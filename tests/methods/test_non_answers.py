@@ -14,7 +14,7 @@ from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.registry import method_named, methods
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.non_answers import is_non_answer
-from polyhop.prompts.tasks import TASKS
+from polyhop.prompts.tasks import task_named
 from polyhop.serve.schemas import DECLINED, notice_of
 from polyhop.trace import Searched
 from polyhop.types import Passage
@@ -45,7 +45,7 @@ def knows_nothing(said: str) -> Any:
         if task == "ge.graph":
             return {"triplets": [{"head": "Dark Mill", "relation": "director", "tail": "name: #1"}]}
         fields_written: dict[str, Any] = {}
-        for name, field in TASKS[task].output.model_fields.items():
+        for name, field in task_named(task).output.model_fields.items():
             kind = str(field.annotation)
             if name in TOLD:
                 fields_written[name] = TOLD[name]

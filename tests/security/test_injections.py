@@ -43,6 +43,7 @@ LED_BY_WORDS: Mapping[str, str] = {
     "hops": "paths are ranked by their words",
     "ircot": "a sentence that says what the answer is ends the reasoning",
     "flare": "as ircot",
+    "search-agent": "the tags in a text are what is searched and answered",
 }
 """Methods whose papers make words themselves the verdict, and which; a model that obeys leads them by these."""
 
@@ -151,6 +152,8 @@ def whole(messages: Sequence[Message]) -> bool:
 
 # --- a model that quotes ---------------------------------------------------------------------------------------------
 
+QUOTES_STEER = ("iter-retgen", "search-agent")
+"""The former searches rationales; the latter takes the first tags of a text, as its models are trained."""
 HELD = "\n".join(PIECES)
 """A passage of every mark of every task, and of every object that fits one."""
 SHOWN = re.compile(r"\s+".join(map(re.escape, HELD.split())))
@@ -174,7 +177,7 @@ async def answers_to(method: str, world: World, replies: dict[tuple[str, int], s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", [name for name in methods() if name != "iter-retgen"])  # which searches rationales
+@pytest.mark.parametrize("method", [name for name in methods() if name not in QUOTES_STEER])
 async def test_words_that_are_quoted_change_no_step(method: str) -> None:
     """Passages hold every mark and object, and the model quotes them before each reply, on one line or on many."""
     for seed in range(5):

@@ -16,7 +16,7 @@ from polyhop.common.text import counted
 from polyhop.methods.meanings import meaning
 from polyhop.methods.registry import FAMILIES, Method, method_named, methods
 from polyhop.prompts.book import PromptBook
-from polyhop.prompts.tasks import SCORED, TASKS
+from polyhop.prompts.tasks import CONTINUED, SCORED, TASKS
 
 WIDE = 100
 """Minimum width of a terminal, in columns, for the papers in the list of methods."""
@@ -80,7 +80,7 @@ def print_prompts(book: PromptBook, as_json: bool) -> None:
             "output": list(task.output.model_fields),
             "source": book[name].source,
         }
-        for name, task in TASKS.items()
+        for name, task in (TASKS | CONTINUED).items()
     ]
     rows += [
         {

@@ -18,7 +18,7 @@ from polyhop.prompts.book import PromptBook
 from polyhop.prompts.parsing import Malformed
 from polyhop.prompts.prompt import Prompt, Rendering, RenderingChoice, warn_of_fewer
 from polyhop.prompts.tasks import SCORED, Output
-from polyhop.prompts.tasks.base import MAY_DECLINE
+from polyhop.prompts.tasks.base import FORMS, MAY_DECLINE
 from polyhop.redaction import redacted
 from polyhop.trace import Ask
 from polyhop.trace.recorder import OpenStep
@@ -77,6 +77,11 @@ class Call:
         return {}
 
     @property
+    def continues_turn(self) -> bool:
+        """True if the reply goes on with a text that the assistant began."""
+        return self.prompt.task.continues and self.turns[-1]["role"] == "assistant"
+
+    @property
     def max_tokens(self) -> int:
         """The token cap: the task's, and the room for thoughts."""
         return int(self.settings["max_tokens"]) + self.headroom.tokens
@@ -111,6 +116,7 @@ class Call:
             sample=sample,
             yes_or_no=settings.get("yes_or_no", False),
             extra_body=self.extra_body,
+            continues=FORMS[self.fields["form"]] if self.prompt.task.continues else "",
         )
 
     def read(self, reply: Completion, *, may_grow: bool) -> tuple[Output | None, str]:
@@ -129,7 +135,7 @@ class Call:
             elif reply.thoughts_cut_it and (may_grow or reply.ran_out):
                 before = "any text came" if reply.ran_out else "the text ended"
                 raise Malformed(f"all {self.max_tokens:,} tokens were spent before {before}")
-            elif reply.text.strip():
+            elif reply.text.strip() or self.prompt.task.continues:
                 is_cut = reply.finish_reason == "length"
                 output = self.prompt.read(reply.text, self.fields, self.rendering, is_cut=is_cut)
             else:
@@ -139,7 +145,11 @@ class Call:
         return output.with_completion(reply, self.question, self.fields), ""
 
     def in_text(self) -> Self:
-        """Render a call again that ``auto`` asked in json, in text; turns of a retry are kept."""
+        """Render a call again in text that ``auto`` asked in json, with its turns of a retry; or one that continues a
+        text, with that in the user's turn."""
+        if self.prompt.task.continues:
+            fields = {**self.fields, "form": "shown"}
+            return replace(self, fields=fields, turns=self.prompt.render(fields))
         rendering = self.prompt.form_of("text")
         turns = self.prompt.render(self.fields, rendering=rendering, shots=self.settings["shots"])
         return replace(self, rendering=rendering, turns=[*turns, *self.turns[len(turns) :]], chosen=False)
@@ -267,8 +277,11 @@ class Caller:
         wanted = self.rendering_of(model)
         chosen = wanted == "json" and self.rendering == "auto" and model.capabilities.json_schema
         rendering = prompt.form_of(wanted if chosen or self.rendering != "auto" else "text")
+        chosen = chosen and rendering == "json"
         turns = self._render(prompt, fields, rendering, settings["shots"])
-        if (shown := len(turns) // 2 - 1) < settings["shots"]:  # two turns a demonstration, the system's and the input
+        if (
+            not prompt.task.continues and (shown := len(turns) // 2 - 1) < settings["shots"]
+        ):  # two turns a demonstration, the system's and the input
             warn_of_fewer(task, shown, settings["shots"])
             settings["shots"] = shown
         body, headroom = body_of(own), headroom_of(self.models.memory(model), cap, room)

@@ -20,7 +20,7 @@ from polyhop.lm.base import LanguageModel
 from polyhop.lm.cache import CachedLM, CompletionCache
 from polyhop.lm.names import open_lm
 from polyhop.prompts.book import PromptBook
-from polyhop.prompts.tasks import SCORED, TASKS
+from polyhop.prompts.tasks import CONTINUED, SCORED, TASKS
 from polyhop.readers import open_reader
 from polyhop.readers.base import as_reader
 from polyhop.readers.pocket import PocketPathScorer, PocketSupportReader
@@ -127,7 +127,7 @@ def check_lm_options(options: Mapping[str, Any], models: Mapping[str, object]) -
 def _role_options(options: RoleOptions | None, models: Models, prompts: PromptBook) -> RoleOptions:
     """Check the options of roles and tasks. Those of ``default`` are for all models."""
     known = checked(options, prompts.callers() | {"default"} if options else ())
-    roles = {task: prompts.role(task) for task in (*TASKS, *SCORED)} if known else {}
+    roles = {task: prompts.role(task) for task in (*TASKS, *CONTINUED, *SCORED)} if known else {}
     for name in known:
         asked = [(task, role) for task, role in roles.items() if name in (task, role, "default")]
         check_taken(known, name, [models(*one) for one in asked if models.by_name.keys() & {*one, "default"}])

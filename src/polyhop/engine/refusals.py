@@ -1,4 +1,5 @@
-"""Refusals by the servers of a question's models: of JSON schemas, or of tools. Such calls are made in text.
+"""Refusals by the servers of a question's models: of JSON schemas or tools, whose calls are then made in text, and of
+texts to be continued, which are then shown in the user's turn.
 
 Each is noted once, at the end of the question, so that the trace does not depend on which of several calls in flight
 was refused first. A server that is found to ignore schemas is asked in text from the next question on.
@@ -14,7 +15,7 @@ from typing import Any, TypeVar
 
 from polyhop.engine.call import Call, Caller
 from polyhop.engine.tool_call import ToolCalling
-from polyhop.errors import SchemaRefused
+from polyhop.errors import ContinuationRefused, Refused, SchemaRefused
 from polyhop.lm.base import Completion
 from polyhop.prompts.prompt import holds_object
 from polyhop.redaction import redacted
@@ -28,6 +29,9 @@ SCHEMA_IGNORED = "schema ignored"
 """The note of a model that was asked in text because its server was found to ignore JSON schemas."""
 TOOLS_REFUSED = "tools refused"
 """The note of a model that was asked for its calls of tools in text."""
+CONTINUATION_REFUSED = "continuation refused"
+"""The note of a model that was shown in the user's turn what it was to continue."""
+_NOTES = {SchemaRefused: SCHEMA_REFUSED, ContinuationRefused: CONTINUATION_REFUSED}
 
 
 @dataclass(slots=True)
@@ -45,6 +49,11 @@ class Refusals:
         name = redacted(call.model.name)
         if isinstance(call, ToolCalling):
             return call.in_text() if (TOOLS_REFUSED, name) in self._notes else call
+        if call.continues_turn and (
+            not call.model.capabilities.continues or (CONTINUATION_REFUSED, name) in self._notes
+        ):
+            self._notes.add((CONTINUATION_REFUSED, name))
+            return call.in_text()
         if not call.chosen:
             if self.caller.rendering == "auto" and call.model.capabilities.prefers_json:
                 self._notes.add((SCHEMA_REFUSED, name))
@@ -53,10 +62,9 @@ class Refusals:
             return call.in_text()
         return call
 
-    def refused(self, call: Call, error: Exception) -> Call:
+    def refused(self, call: Call, error: Refused) -> Call:
         """Return a call that the server refused, in text."""
-        note = SCHEMA_REFUSED if isinstance(error, SchemaRefused) else TOOLS_REFUSED
-        self._notes.add((note, redacted(call.model.name)))
+        self._notes.add((_NOTES.get(type(error), TOOLS_REFUSED), redacted(call.model.name)))
         return call.in_text()
 
     def read(self, call: Call, reply: Completion) -> None:

@@ -27,7 +27,7 @@ from polyhop.engine.refusals import Refusals
 from polyhop.engine.speculation import SpeculativeRun, Speculator, Start
 from polyhop.engine.tool_call import Calls, Conversations
 from polyhop.engine.unread import unread_output
-from polyhop.errors import BudgetSpent, LMError, SchemaRefused, ToolsRefused, UsageError
+from polyhop.errors import BudgetSpent, LMError, Refused, UsageError
 from polyhop.lm.base import Capabilities, Completion, Message, Request, TokenScores
 from polyhop.lm.tools import Tool
 from polyhop.prompts.tasks import Output, task_name
@@ -310,7 +310,7 @@ class Run:
         async with self._meter.deadline(final=call.final):
             try:
                 call, request, reply = await self._complete(step, call)
-            except (SchemaRefused, ToolsRefused) as error:
+            except Refused as error:
                 call, request, reply = await self._complete(step, self._refusals.refused(call, error))
         output, complaint = call.read(
             reply, may_grow=bool(call.headroom.more) and self._meter.has_calls_left(reserve=not call.final)
@@ -340,7 +340,7 @@ class Run:
         try:
             result: Sent = await self._execute(step, (*key, sample, call.attempt, shrunk), send)
         except LMError as error:
-            if isinstance(error, (SchemaRefused, ToolsRefused)) or not room.is_refused(error):
+            if isinstance(error, Refused) or not room.is_refused(error):
                 raise
             result = await self._complete(step, replace(call, headroom=room.without(), sample=sample), shrunk=True)
             room.memory.refuses_headroom = True

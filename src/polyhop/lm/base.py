@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, Protocol, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, Protocol, TypeAlias, TypedDict, runtime_checkable
 
 from polyhop.lm.reply import first_writing
 
@@ -38,6 +38,7 @@ class Capabilities:
     ``prefers_json``: ``rendering=auto`` asks the model in JSON, as long as it has ``json_schema``. ``score_any``: it
     scores any given text, not only PromptRank's. ``tools``: it takes requests with tools; other models are asked for
     their calls in text (``lm.tool_text``). ``extra_body``: it sends the fields of ``Request.extra_body`` to a server.
+    ``continues``: it goes on with a text that was begun (``Request.continues``).
     """
 
     chat: bool = True
@@ -50,6 +51,11 @@ class Capabilities:
     seed: bool = False
     tools: bool = False
     extra_body: bool = False
+    continues: bool = False
+
+
+Continues: TypeAlias = Literal["", "turn", "text", "whole"]
+"""The form in which a reply continues a text, if it does (``Request``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +74,11 @@ class Request:
     among both, if the model knows the alternatives.
 
     ``extra_body``: fields that are added to the body of this request, in place of those that all requests have.
+
+    ``continues``: the reply goes on with a text, and is kept whole, with the thoughts in it. ``turn``: an assistant's
+    turn at the end of the messages is continued, with the thoughts that a server takes apart. ``text``: all messages
+    are one text (``lm.wire.flatten``), which is continued without a chat template. ``whole``: the messages show the
+    text. A model that does not continue a text raises ``ContinuationRefused``.
     """
 
     task: str
@@ -86,6 +97,12 @@ class Request:
     parallel_tool_calls: bool = True
     yes_or_no: bool = False
     extra_body: Mapping[str, Any] = field(default_factory=dict)
+    continues: Continues = ""
+
+    @property
+    def prefilled(self) -> bool:
+        """True if the reply continues an assistant's turn, which the messages end with."""
+        return bool(self.continues) and self.messages[-1]["role"] == "assistant"
 
     def digest(self) -> str:
         """A short hash of the messages, and of the tools and their choice if there are any; the same in every

@@ -24,7 +24,7 @@ from polyhop.net.single_flight import SingleFlight
 from polyhop.types import Passage
 
 _OFFER = ("tools", "tool_choice", "parallel_tool_calls")
-_RARE = (*_OFFER, "yes_or_no", "extra_body")  # fields that only count where a request has them
+_RARE = (*_OFFER, "yes_or_no", "extra_body", "continues")  # fields that only count where a request has them
 _FIELDS = {
     kind: tuple(field.name for field in fields(kind) if field.compare and field.name not in _RARE)
     for kind in (Request, ScoreRequest)
@@ -60,6 +60,8 @@ def request_key(identity: str, request: Request | ScoreRequest) -> bytes | None:
         parts.append("yes or no")
     if isinstance(request, Request) and request.extra_body:
         parts.append({"extra_body": request.extra_body})
+    if isinstance(request, Request) and request.continues:
+        parts.append({"continues": request.continues})
     try:
         text = orjson.dumps(parts, _plain, _KEYED)
     except TypeError:  # a large integer, a set, a key that is no string: rare, and spelt out here

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self, TypeVar
 
 import orjson
 
-from polyhop.errors import CapabilityError, LMError, SchemaRefused, SettingError, ToolsRefused
+from polyhop.errors import CapabilityError, ContinuationRefused, LMError, SchemaRefused, SettingError, ToolsRefused
 from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores
 from polyhop.lm.context import cut_context, sent_tokens
 from polyhop.lm.parameters import Parameters
@@ -40,6 +40,8 @@ from polyhop.redaction import register_secret
 logger = logging.getLogger("polyhop.lm")
 DEFAULT_URL = "https://api.openai.com/v1"
 _TEXT_TOP = 5  # alternatives to a token: the maximum of OpenAI for texts
+_CONTINUES = {"continue_final_message": True, "add_generation_prompt": False}
+"""What vLLM, SGLang, TGI and llama.cpp take for an assistant's turn that is to be continued."""
 _MAX_STOPS = 4  # of OpenAI; polyhop cuts replies at the others
 Scoring = Way | Literal["auto"] | None
 T = TypeVar("T")
@@ -111,6 +113,7 @@ class OpenAICompatible:
             seed=True,
             tools=chat,
             extra_body=True,
+            continues=not chat or not official,
         )
         self.parameters = Parameters(self.name)
         self.extra_body = _checked_extra(extra_body)
@@ -127,17 +130,16 @@ class OpenAICompatible:
         )
         self.path = "/v1/chat/completions" if chat else "/v1/completions"
         """The API's path in a batch file."""
-        self._ask_at = address.path("/chat/completions" if chat else "/completions")
+        self._chat_at, self._text_at = address.path("/chat/completions"), address.path("/completions")
         self._models_at = address.path("/models")
         self._scores = way and ServerScores(
             model,
             self._server,
-            address.path("/completions"),
+            self._text_at,
             None if way == "auto" else way,
             without_stream(self.extra_body),
             self._error,
         )
-        self._read = read_chat if chat else read_completion
         self._warned_of_cut = False
         self._formats: dict[str, tuple[Mapping[str, Any], orjson.Fragment]] = {}
         settings = {"chat": chat, "json_schema": json_schema, "logprobs": logprobs, "extra_body": self.extra_body}
@@ -165,7 +167,8 @@ class OpenAICompatible:
         """Return the model's reply.
 
         ``LMError`` if the call fails, ``SchemaRefused`` if the request requires its schema and the server does not take
-        it, ``ToolsRefused`` if the request has tools and the server takes none.
+        it, ``ToolsRefused`` if the request has tools and the server takes none, ``ContinuationRefused`` if the server
+        does not continue the text that the request begins.
         """
         payload = self._payload(request)
         tokens = 0 if self._rates is None else _estimate(payload)
@@ -174,6 +177,8 @@ class OpenAICompatible:
         except CallError as error:
             if known := {"filter": FILTERED, "misfit": MISFIT}.get(error.failure.kind):
                 return replace(known, retries=error.attempts - 1)
+            if request.continues == "text" and self.chat and error.failure.kind in ("not_found", "fatal"):
+                raise ContinuationRefused(f"{self.name} continues no text ({error.failure.description})") from None
             raise await self._error(error) from None
         return replace(reply, retries=failures) if failures else reply
 
@@ -199,11 +204,13 @@ class OpenAICompatible:
         """Return the JSON body of a request's call; ``ToolsRefused`` if it needs tools and the server takes none."""
         payload = self._payload(request)
         self._check(payload, request)
+        if self.chat and "prompt" in payload:
+            raise ContinuationRefused(f"{self.name}: a batch of chats has no texts")
         return to_json(without_stream(payload))
 
     def reply(self, data: Any, request: Request) -> Completion:
         """Read the server's JSON in answer to a request; ``BadReply`` if it is not a usable reply."""
-        reply = self._read(data, request, request.stop)
+        reply = (read_completion if self._is_text(request) else read_chat)(data, request, request.stop)
         if not self._warned_of_cut and (context := cut_context(reply, request)):
             self._warned_of_cut = True
             logger.warning(
@@ -229,6 +236,7 @@ class OpenAICompatible:
             token_logprobs=self.capabilities.token_logprobs and "logprobs" not in refused,
             seed="seed" not in refused,
             tools=self.capabilities.tools and "tools" not in refused,
+            continues=self.capabilities.continues and not refused.keys() & _CONTINUES.keys(),
         )
 
     def _check(self, payload: Mapping[str, Any], request: Request) -> None:
@@ -237,6 +245,12 @@ class OpenAICompatible:
             raise SchemaRefused(f"{self.name} does not take a JSON schema (response_format)")
         if request.tools and "tools" not in payload:
             raise ToolsRefused(f"{self.name} does not take tools")
+        if request.prefilled and not self._is_text(request) and not payload.keys() >= _CONTINUES.keys():
+            raise ContinuationRefused(f"{self.name} does not continue an assistant's turn")
+
+    def _is_text(self, request: Request) -> bool:
+        """Return True if a request goes to ``/completions``."""
+        return not self.chat or request.continues == "text"
 
     async def _ask(self, payload: dict[str, Any], request: Request, tokens: int) -> tuple[Completion, int]:
         """Post the payload, without what this server does not take. Return the reply and the failed attempts."""
@@ -245,7 +259,10 @@ class OpenAICompatible:
             self._check(payload, request)
             try:
                 reply, failures = await self._server.ask(
-                    self._ask_at, to_json(payload), lambda data: self.reply(data, request), tokens
+                    self._text_at if self._is_text(request) else self._chat_at,
+                    to_json(payload),
+                    lambda data: self.reply(data, request),
+                    tokens,
                 )
                 return reply, retries + failures
             except CallError as error:
@@ -260,9 +277,9 @@ class OpenAICompatible:
             "max_tokens": request.max_tokens,
             "temperature": request.temperature,
         }
-        if self.chat:
+        if not (is_text := self._is_text(request)):
             payload["messages"] = turns(request.messages)
-            payload |= tool_parameters(request)
+            payload |= tool_parameters(request) | (_CONTINUES if request.prefilled else {})
         else:
             payload["prompt"] = flatten(request.messages)
         if request.stop:
@@ -270,8 +287,8 @@ class OpenAICompatible:
         if request.seed is not None:
             payload["seed"] = request.seed
         if request.logprobs and self.capabilities.token_logprobs:
-            payload["logprobs"] = True if self.chat else _TEXT_TOP if request.yes_or_no else 1
-            if self.chat:
+            payload["logprobs"] = (_TEXT_TOP if request.yes_or_no else 1) if is_text else True
+            if not is_text:
                 payload["top_logprobs"] = TOP if request.yes_or_no else 1  # else llama.cpp sends 20 per token
         if request.schema is not None and self.capabilities.json_schema:
             payload["response_format"] = self._format(request.task, request.schema)

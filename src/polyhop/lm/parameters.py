@@ -13,7 +13,8 @@ from polyhop.net.failures import Failure
 
 logger = logging.getLogger("polyhop.lm")
 
-_AIDS = ("response_format", "logprobs", "seed", "tool_choice", "parallel_tool_calls", "stream_options")
+_PREFILL = ("continue_final_message", "add_generation_prompt")
+_AIDS = ("response_format", "logprobs", "seed", "tool_choice", "parallel_tool_calls", "stream_options", *_PREFILL)
 """Optional parameters: any complaint that names one drops it."""
 _UNSUPPORTED = re.compile(
     r"unsupported|not support|n't support|unrecogni[sz]ed|unknown|unexpected|extra.?(?:inputs|forbidden)|not permitted"
@@ -33,12 +34,14 @@ _LOSS = {
     "tools": "calls are asked for in text",
     "stream_options": "the tokens of streamed replies are estimated",
     "stream": "replies come in one piece",
+    **dict.fromkeys(_PREFILL, "a text is continued in a user's turn"),
     **dict.fromkeys(CARRIED, "left out of the messages that go back"),
 }
 _WORDS = {
     "response_format": "response_format|response_schema|json[ _]schema|additionalProperties|grammar",
     "tools": "tools?|tool[ _-](?:use|call(?:s|ing)?|choice)|function[ _-]call(?:s|ing)?",
     "stream": "stream(?:ing)?",
+    "continue_final_message": r"continue_final_message|prefill(?:ing|ed|s)?|assistant|(?:last|final) (?:message|role)",
     "reasoning": r"""messages\S{0,40}\.reasoning|['"`]reasoning['"`]""",
 }
 """Patterns of the words by which servers name a parameter, if they have more than its name."""

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from polyhop.common.files import read_inside
-from polyhop.errors import DataError, LMError, SchemaRefused, ToolsRefused
+from polyhop.errors import ContinuationRefused, DataError, LMError, SchemaRefused, ToolsRefused
 from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores, TokenUsage
 from polyhop.lm.memory import HEADROOM, Memory
 from polyhop.lm.tool_text import in_text
@@ -45,6 +45,7 @@ class ReplayLM:
         score_temperature=True,
         seed=True,
         tools=True,
+        continues=True,
         extra_body=True,
     )
 
@@ -70,6 +71,8 @@ class ReplayLM:
                 raise SchemaRefused(f"{self.name} did not make this call in JSON")
             if request.tools and (request.task, in_text(request).digest(), 0, None) in self._calls:
                 raise ToolsRefused(f"{self.name} made this call in text")
+            if request.prefilled:
+                raise ContinuationRefused(f"{self.name} made this call in a user's turn")
             raise self._unknown("reply to", request.task)
         calls = call.get("tool_calls") or ()
         return Completion(

@@ -61,7 +61,7 @@ class ScriptedLM:
         self.name = self.identity = name
         can = score is not None
         self.capabilities = capabilities or Capabilities(
-            json_schema=True, seed=True, score=can, score_any=can, score_temperature=can, tools=True
+            json_schema=True, seed=True, score=can, score_any=can, score_temperature=can, tools=True, continues=True
         )
         self.latency = latency
         self.calls: list[Request] = []

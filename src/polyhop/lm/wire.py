@@ -60,12 +60,18 @@ def to_json(payload: Mapping[str, Any]) -> bytes:
 def flatten(messages: Sequence[Message]) -> str:
     """Join the messages of a chat into one text, with a blank line between them.
 
-    No role names and no ending are added, so the model continues exactly what a prompt file says.
+    No role names and no ending are added, so the model continues exactly what a prompt file says. An assistant's turn
+    at the end, which is to be continued, follows at once.
 
     >>> flatten([{"role": "system", "content": "Answer."}, {"role": "user", "content": "Who?"}])
     'Answer.\\n\\nWho?'
+    >>> flatten([{"role": "user", "content": "Who?"}, {"role": "assistant", "content": " It was"}])
+    'Who? It was'
     """
-    return "\n\n".join(message["content"] for message in messages)
+    *before, last = messages
+    begun = bool(before) and last["role"] == "assistant"
+    text = "\n\n".join(message["content"] for message in (before if begun else messages))
+    return text + last["content"] if begun else text
 
 
 def response_format(task: str, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,8 +110,17 @@ def read_chat(data: Any, request: Request, stop: Sequence[str] = ()) -> Completi
         return _filtered(data, request)
     text, thought = _content(message.get("content"))
     thought = message.get("reasoning_content") or message.get("reasoning") or thought
+    if request.continues == "turn" and isinstance(thought, str) and thought:
+        before = request.messages[-1]["content"] if request.prefilled else ""
+        text, thought = _with_thoughts(thought, text, before), None
     reply = _completion(data, request, choice, text, thought if isinstance(thought, str) else None, stop)
     return _with_calls(reply, message, request) if request.tools else reply
+
+
+def _with_thoughts(thought: str, text: str, before: str) -> str:
+    """Join what a server took apart: the thoughts of a text that goes on after ``before``, and the rest of it."""
+    opening = "" if before.rfind("<think>") > before.rfind("</think>") else "<think>\n"
+    return f"{opening}{thought}\n</think>\n\n{text}" if text else opening + thought
 
 
 def _with_calls(reply: Completion, message: Mapping[str, Any], request: Request) -> Completion:
@@ -181,7 +196,7 @@ def _completion(
     thought: str | None,
     stop: Sequence[str],
 ) -> Completion:
-    spans, inner = answer_spans(raw)
+    spans, inner = ([(0, len(raw))], None) if request.continues else answer_spans(raw)
     reason = _reason(choice)
     if stop and (cut := _cut(raw, spans, stop)) != spans:
         spans, reason = cut, "stop"

@@ -42,6 +42,7 @@ BUILT_IN = (
     "polyhop.methods.baselines.plan_solve_ir",
     "polyhop.methods.baselines.tot_ir",
     "polyhop.methods.baselines.toolformer",
+    "polyhop.methods.baselines.search_agent",
     "polyhop.methods.baselines.iter_retgen",
     "polyhop.methods.baselines.ircot",
     "polyhop.methods.baselines.flare",

@@ -17,7 +17,7 @@ from polyhop.prompts.kinds import as_parts
 from polyhop.prompts.loading import Demonstration, Template, check_variables, parse_demonstration, parse_file, read_file
 from polyhop.prompts.prompt import NO_EXAMPLE, Prompt, faults
 from polyhop.prompts.scored import ScoredPrompt, parse_scored, parse_scored_demonstration
-from polyhop.prompts.tasks import SCORED, TASKS, ScoredTask, Task, task_named
+from polyhop.prompts.tasks import CONTINUED, SCORED, TASKS, ScoredTask, Task, task_named
 from polyhop.prompts.turns import drawn
 
 T = TypeVar("T")
@@ -74,13 +74,13 @@ class PromptBook:
 
     def callers(self) -> set[str]:
         """Return the names that a model can be given for: every task and every role."""
-        tasks = {*TASKS, *SCORED}
+        tasks = {*TASKS, *CONTINUED, *SCORED}
         return tasks | {self.role(task) for task in tasks}
 
     def hashes(self) -> dict[str, str]:
         """Hash every prompt file with its demonstrations, so that a run records the prompts it used."""
         scored = {name: _hash(self.scored(name).text, self.scored(name).demonstrations) for name in SCORED}
-        return dict(sorted(({name: _digest(self[name]) for name in TASKS} | scored).items()))
+        return dict(sorted(({name: _digest(self[name]) for name in (*TASKS, *CONTINUED)} | scored).items()))
 
     def _open(self, task: Task[Any]) -> Prompt:
         if self.folder is not None or task.folder is not None:
@@ -91,7 +91,7 @@ class PromptBook:
 
     def _load(self, task: Task[Any]) -> Prompt:
         path, text, source = self._read(task.name, task.folder)
-        has_form = task.has_text_form or "\n# Output" in text
+        has_form = (task.has_text_form and not task.continues) or "\n# Output" in text
         sections = ("Output", "Input") if has_form else ("Input",)
         head, (instruction, *forms, shown) = parse_file(text, str(path), sections=sections)
         form = forms[0] if forms else Template.parse("")
@@ -147,7 +147,7 @@ class PromptBook:
         """Check that every file is a known task's, and read them all, so that no fault is found during a run."""
         if not folder.is_dir():
             raise PromptError(f"--prompts {folder}: no such folder")
-        names = {f"{task}.{end}" for task in (*TASKS, *SCORED) for end in ("md", "demos.jsonl")}
+        names = {f"{task}.{end}" for task in (*TASKS, *CONTINUED, *SCORED) for end in ("md", "demos.jsonl")}
         for path in sorted(folder.iterdir()):
             if path.name.startswith(".") or path.name.endswith("~"):
                 continue  # an editor's or the system's own

@@ -86,6 +86,10 @@ class Prompt:
         """Render the chat messages of a call: instruction and ``shots`` demonstrations (a stable head, which servers
         can cache), then the call's own input. The kind of the question is qa if ``fields`` do not tell it."""
         fields = {"kind": "qa", MAY_DECLINE: False, **fields}
+        if self.task.continues:
+            begun = "" if fields["form"] == "shown" else fields["assistant"]
+            turns = {"system": fields["system"], "user": self.shown_input(fields), "assistant": begun}
+            return [{"role": role, "content": content} for role, content in turns.items() if content.strip()]
         rendering = self.form_of(rendering)
         switches = {name: fields[name] for name in self.switches}
         key = (rendering, shots, *map(str, switches.values()), *_case(fields, self._opening_tests))
@@ -105,6 +109,8 @@ class Prompt:
 
     def form_of(self, rendering: Rendering) -> Rendering:
         """Return the form that the task is asked in: json if it has no text form."""
+        if self.task.continues:
+            return "text"
         return rendering if self.task.has_text_form else "json"
 
     def read(
@@ -117,6 +123,8 @@ class Prompt:
         token limit ended the reply, so that a short value at its very end is a fragment.
         """
         fields = {"kind": "qa", **fields}
+        if self.task.continues:
+            return self.check(self.task.read_text(text, {**fields, "is_cut": is_cut}))
         reader = self._read_text if self.form_of(rendering) == "text" else self._read_json
         first: Malformed | None = None
         for part in reply_parts(text, fields):

@@ -15,7 +15,7 @@ _IGNORABLE = (
 )
 """Characters that show as nothing: Default_Ignorable_Code_Point in Unicode 16's DerivedCoreProperties.txt."""
 _GAP = rf"[\s\x00-\x1f\x7f-\x9f{_IGNORABLE}]"
-_UNSEEN = f"{_GAP}*+"
+UNSEEN = f"{_GAP}*+"
 """Characters that show as nothing or as space: a fence with some inside still reads as a fence."""
 _FENCES = "passage evidence pathway".split()
 _TOKENS = "s bos eos pad unk start_of_turn end_of_turn".split()
@@ -40,12 +40,12 @@ def _any_of(names: Iterable[str]) -> str:
     branches = []
     for letter, rest in rests.items():
         longer = [name for name in rest if name]
-        more = f"(?:{_UNSEEN}{_any_of(longer)}){'?' if '' in rest else ''}" if longer else ""
+        more = f"(?:{UNSEEN}{_any_of(longer)}){'?' if '' in rest else ''}" if longer else ""
         branches.append(f"[{letter}{chr(ord(letter) + 0xFEE0)}]{more}")
     return f"(?:{'|'.join(branches)})"
 
 
-_SLASH = rf"{_UNSEEN}[/／]?{_UNSEEN}"
+_SLASH = rf"{UNSEEN}[/／]?{UNSEEN}"
 _OPENERS = re.compile(r"[<＜﹤\[［﹇]")
 
 
@@ -53,10 +53,10 @@ _OPENERS = re.compile(r"[<＜﹤\[［﹇]")
 def fences() -> re.Pattern[str]:
     """Compile the brackets that open a fence, a chat turn or a control token, when a text first has a bracket."""
     return re.compile(
-        rf"[<＜﹤](?=(?:{_UNSEEN}[|｜]"
-        rf"|{_SLASH}(?:{_any_of(_FENCES)}(?![a-zａ-ｚ])|{_any_of(_TOKENS)}{_SLASH}[>＞﹥]|{_any_of(_NAMED)}{_UNSEEN}[=＝]"
+        rf"[<＜﹤](?=(?:{UNSEEN}[|｜]"
+        rf"|{_SLASH}(?:{_any_of(_FENCES)}(?![a-zａ-ｚ])|{_any_of(_TOKENS)}{_SLASH}[>＞﹥]|{_any_of(_NAMED)}{UNSEEN}[=＝]"
         rf"|{_any_of(_TAGS)}(?:{_SLASH}[>＞﹥]|(?:{_GAP}|[/／])[^<>＜＞﹤﹥]{{0,200}}+[>＞﹥]))))"
-        rf"|[\[［﹇](?={_SLASH}{_any_of(_CODES)}{_UNSEEN}[\]］﹈])",
+        rf"|[\[［﹇](?={_SLASH}{_any_of(_CODES)}{UNSEEN}[\]］﹈])",
         re.IGNORECASE,
     )
 

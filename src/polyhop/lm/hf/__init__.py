@@ -79,6 +79,7 @@ class TransformersLM:
             score_temperature=can,
             seed=True,
             tools=self.tokens.takes_tools,
+            continues=not self.checkpoint.is_encoder_decoder,
         )
         self.identity = f"{self.name} {self.checkpoint.fingerprint} {dtype} {overlong}"
         """Identifies this model's answers in a cache."""
@@ -168,12 +169,24 @@ class TransformersLM:
 
     def _writing(self, request: Request) -> Writing:
         limit = self.checkpoint.max_tokens
-        prompt = self.tokens.chat(request.messages, () if request.tool_choice == "none" else request.tools)
+        prompt = (
+            self.tokens.begun(request.messages, as_text=request.continues == "text")
+            if request.continues
+            else self.tokens.chat(request.messages, () if request.tool_choice == "none" else request.tools)
+        )
         room = 0 if self.checkpoint.is_encoder_decoder or limit is None else min(request.max_tokens, limit // 2)
         prompt = self._fitting(prompt, room if self.overlong == "cut" else 1)
         left = request.max_tokens if self.checkpoint.is_encoder_decoder or limit is None else limit - len(prompt)
         max_tokens = max(1, min(request.max_tokens, left))
-        return Writing(prompt, max_tokens, request.temperature, request.stop, request.seed, request.yes_or_no)
+        return Writing(
+            prompt,
+            max_tokens,
+            request.temperature,
+            request.stop,
+            request.seed,
+            request.yes_or_no,
+            bool(request.continues),
+        )
 
     def _fitting(self, prompt: Ids, more: int) -> Ids:
         """Cut a prompt to leave room for ``more`` tokens, which count against a causal model's limit alone."""
@@ -192,8 +205,8 @@ class TransformersLM:
         plain = self.tokens.text(written.ids)
         raw = self.tokens.text_with_calls(written.ids) if request.tools else plain
         has_marks = raw != plain
-        raw = raw[: stopped(raw, request.stop)]
-        spans, reasoning = answer_spans(raw)
+        raw = raw[: stopped(raw, request.stop, whole=asked.whole)]
+        spans, reasoning = ([(0, len(raw))], None) if asked.whole else answer_spans(raw)
         tokens = logprobs = None
         if request.logprobs and not has_marks:
             spelt = _first([piece.encode() for piece in self.tokens.pieces(written.ids)], len(raw.encode()))

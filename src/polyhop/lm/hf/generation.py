@@ -23,7 +23,7 @@ COLUMNS = 512
 
 class Writing(NamedTuple):
     """A prompt to continue, and its settings. ``seed``: None for a draw that is not repeatable. ``yes_or_no``: a token
-    that states yes or no has its probability among all that do."""
+    that states yes or no has its probability among all that do. ``whole``: thoughts are text as the rest is."""
 
     prompt: Ids
     max_tokens: int
@@ -31,6 +31,7 @@ class Writing(NamedTuple):
     stop: tuple[str, ...] = ()
     seed: int | None = None
     yes_or_no: bool = False
+    whole: bool = False
 
 
 class Written(NamedTuple):
@@ -182,7 +183,7 @@ class _Row:
             return
         self.ids.append(token)
         self.logprobs.append(logprob)
-        if self.asked.stop and stopped(tokens.text(self.ids), self.asked.stop) is not None:
+        if self.asked.stop and stopped(tokens.text(self.ids), self.asked.stop, whole=self.asked.whole) is not None:
             self.done = self.finished = True
         elif len(self.ids) >= self.asked.max_tokens:
             self.done = True
@@ -206,13 +207,13 @@ def _shared(prompts: Sequence[Ids]) -> int:
     return count if count >= MIN_SHARED else 0
 
 
-def stopped(text: str, stop: Sequence[str]) -> int | None:
-    """Find the first stop in a reply outside its reasoning; None without one.
+def stopped(text: str, stop: Sequence[str], *, whole: bool = False) -> int | None:
+    """Find the first stop in a reply outside its reasoning, or anywhere if it counts ``whole``; None without one.
 
     >>> stopped("<think>One.\\nTwo.</think>Paris\\nRome", ["\\n"])
     29
     """
-    spans, _ = answer_spans(text)
+    spans = [(0, len(text))] if whole else answer_spans(text)[0]
     starts = (text.find(word, start, end) for start, end in spans for word in stop)
     return min((i for i in starts if i >= 0), default=None)
 

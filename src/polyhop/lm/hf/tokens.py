@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -39,7 +39,7 @@ class Tokens:
         self._tokenizer, self._is_encoder_decoder = tokenizer, is_encoder_decoder
         self._head, self._tail = self._frame()
         marks = filter(None, {*tokenizer.all_special_tokens, *map(str, tokenizer.added_tokens_decoder.values())})
-        self._marks = re.compile("|".join(map(re.escape, sorted(marks, key=len, reverse=True))) or r"(?!)")
+        self._marks, self._special = _any_of(marks), _any_of(filter(None, tokenizer.all_special_tokens))
         self.chats = bool(getattr(tokenizer, "chat_template", None))
         self.takes_tools = self.chats and self._shows_tools()
         self._call_marks = {self._plain.token_to_id(mark): mark for mark in MARKS}
@@ -65,13 +65,29 @@ class Tokens:
         """Tokenise a chat by the checkpoint's template, up to its reply; without a template, the plain text."""
         if not self.chats:
             return self.prompt(flatten(messages))
+        return tuple(self._marked.encode(_valid(self._chat_text(messages, tools)), add_special_tokens=False).ids)
+
+    def _chat_text(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
         turns = [self._turn(message) for message in messages]
         definitions = [tool.definition for tool in tools]
         try:
-            text = self._templated(turns, definitions)
+            return self._templated(turns, definitions)
         except Exception:  # noqa: BLE001 - a template raises what it likes if it allows no system turn
-            text = self._templated(_without_system(turns), definitions)
-        return tuple(self._marked.encode(_valid(text), add_special_tokens=False).ids)
+            return self._templated(_without_system(turns), definitions)
+
+    def begun(self, messages: Sequence[Message], *, as_text: bool) -> Ids:
+        """Tokenise a reply that is to be continued, the last turn if it is an assistant's, after the turns before it.
+        ``as_text``, or without a template, all are one text. Its own tags may be tokens; control tokens are broken."""
+        begun = messages[-1]["content"] if messages[-1]["role"] == "assistant" else ""
+        if as_text or not self.chats:
+            own = self._special.sub(_broken, flatten(messages))
+            return (*self._head, *self._marked.encode(_valid(own), add_special_tokens=False).ids) or self._start()
+        before = self._chat_text([*messages[:-1]] if begun else messages)
+        own = self._special.sub(_broken, begun)
+        opening = before.rstrip().removesuffix("<think>")
+        if own.lstrip().startswith("<think>") and len(opening) < len(before.rstrip()):
+            before = opening  # the template opened the thoughts, as the text does
+        return tuple(self._marked.encode(_valid(before + own), add_special_tokens=False).ids)
 
     def marked(self, text: str) -> Ids:
         """Tokenise a text in which control tokens are intended."""
@@ -149,7 +165,7 @@ class Tokens:
 
     def _harmless(self, content: str) -> str:
         """Break control tokens in a turn's text, so that it cannot end the turn or begin another."""
-        return self._marks.sub(lambda found: found[0][:1] + " " + found[0][1:], content)
+        return self._marks.sub(_broken, content)
 
     def _turn(self, message: Message) -> dict[str, Any]:
         """Return a turn as templates take it: with the arguments of calls as objects."""
@@ -179,6 +195,15 @@ class Tokens:
     def _templated(self, turns: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]] = ()) -> str:
         given = {"tools": list(tools)} if tools else {}
         return str(self._tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True, **given))
+
+
+def _any_of(marks: Iterable[str]) -> re.Pattern[str]:
+    """Compile a pattern of any of these marks."""
+    return re.compile("|".join(map(re.escape, sorted(marks, key=len, reverse=True))) or r"(?!)")
+
+
+def _broken(mark: re.Match[str]) -> str:
+    return mark[0][:1] + " " + mark[0][1:]
 
 
 def _valid(text: str) -> str:

@@ -40,7 +40,13 @@ class Pocket:
 
     name = "pocket"
     capabilities = Capabilities(
-        chat=True, json_schema=True, token_logprobs=True, score=True, score_temperature=True, tools=True
+        chat=True,
+        json_schema=True,
+        token_logprobs=True,
+        score=True,
+        score_temperature=True,
+        tools=True,
+        continues=True,
     )
 
     def __init__(self) -> None:

@@ -13,13 +13,15 @@ from typing import Any, TypeVar
 
 from polyhop.errors import UnknownName, UsageError
 from polyhop.prompts.lines import Choice, Items, Judgement, Line, YesNo
-from polyhop.prompts.tasks.base import Output, OutputT, ScoredTask, Task
+from polyhop.prompts.tasks.base import ContinuedTask, Output, OutputT, ScoredTask, Task
 from polyhop.types import TypedTask
 
 __all__ = [
+    "CONTINUED",
     "SCORED",
     "TASKS",
     "Choice",
+    "ContinuedTask",
     "Items",
     "Judgement",
     "Line",
@@ -32,17 +34,19 @@ __all__ = [
     "task_named",
 ]
 
-T = TypeVar("T", Task[Any], ScoredTask)
+T = TypeVar("T", Task[Any], ContinuedTask[Any], ScoredTask)
 
 
 def _defined(kind: type[T]) -> dict[str, T]:
     """Collect the tasks of one kind from the package's modules, by name."""
     found = (vars(import_module(f"{__name__}.{module.name}")).values() for module in iter_modules(__path__))
-    return {task.name: task for values in found for task in values if isinstance(task, kind)}
+    return {task.name: task for values in found for task in values if type(task) is kind}
 
 
 TASKS: dict[str, Task[Any]] = dict(sorted(_defined(Task).items()))
 """The tasks whose output a model generates, by name."""
+CONTINUED: dict[str, ContinuedTask[Any]] = _defined(ContinuedTask)
+"""The tasks whose reply continues a text, by name."""
 SCORED: dict[str, ScoredTask] = _defined(ScoredTask)
 """The tasks whose prompt a given text is scored after, by name."""
 
@@ -63,7 +67,7 @@ def register_task(task: Task[OutputT]) -> Task[OutputT]:
         raise UsageError(
             f"{task.name}: a prompt task needs the folder of its prompt file, as folder=Path(__file__).parent"
         )
-    known = TASKS.get(task.name) or SCORED.get(task.name)
+    known = TASKS.get(task.name) or CONTINUED.get(task.name) or SCORED.get(task.name)
     if known is not None and getattr(known, "folder", None) != task.folder:
         raise UsageError(f"a prompt task named {task.name!r} is already there: give yours another name")
     TASKS[task.name] = task
@@ -77,7 +81,7 @@ def task_name(task: TypedTask[Any] | str) -> str:
 
 def task_named(name: str) -> Task[Any]:
     """Return the task of that name; an unknown name is an error that lists the known ones."""
-    try:
-        return TASKS[name]
-    except KeyError:
-        raise UnknownName("prompt task", name, TASKS) from None
+    task = TASKS.get(name) or CONTINUED.get(name)
+    if task is None:
+        raise UnknownName("prompt task", name, {**TASKS, **CONTINUED})
+    return task

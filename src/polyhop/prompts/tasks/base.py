@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PrivateAttr, model_validator
 
 from polyhop.errors import UsageError
-from polyhop.lm.base import Completion
+from polyhop.lm.base import Completion, Continues
 from polyhop.prompts.kinds import in_form_of
 from polyhop.prompts.lines import FieldLine
 from polyhop.prompts.non_answers import is_non_answer
@@ -24,6 +24,9 @@ Confidence: TypeAlias = Annotated[float | None, BeforeValidator(read_confidence)
 
 MAY_DECLINE = "may_decline"
 """The switch of every prompt, in no task's fields, for the part that lets a reply say that there is no answer."""
+
+FORMS: Mapping[str, Continues] = MappingProxyType({"turn": "turn", "text": "text", "shown": "whole"})
+"""The forms of a call that continues a text, and of its request; "shown": the text so far stands in the user's turn."""
 
 OutputT = TypeVar("OutputT", bound="Output")
 
@@ -149,6 +152,8 @@ class Task(Generic[OutputT]):
     ``write(output, fields)``, its inverse, for demonstrations. A task without any of them is asked in json alone.
     """
 
+    continues: ClassVar[bool] = False
+
     name: str
     fields: tuple[str, ...]
     """The names that a call must give."""
@@ -209,6 +214,18 @@ class Task(Generic[OutputT]):
         if self.write:
             return self.write(output, fields)
         return "\n".join(line.write(getattr(output, line.field)) for line in self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class ContinuedTask(Task[OutputT]):
+    """A task whose reply continues a text, in place of one that answers an instruction.
+
+    The call's fields ``system``, ``user`` and ``assistant`` are its turns, the last of which is the text so far; it is
+    asked in a ``form`` of ``FORMS``. No demonstration is shown, and no JSON is asked for. ``parse`` reads any reply;
+    the field ``is_cut`` tells it if the token cap ended the reply.
+    """
+
+    continues: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,6 +106,7 @@ _TASKS: dict[str, Callable[[Fields], Value]] = {
     "agent.finish": baselines.react_finish,
     "toolformer.write": baselines.toolformer_write,
     "toolformer.finish": baselines.toolformer_finish,
+    "search_agent.write": baselines.search_agent_write,
     "tot_ir.propose": baselines.tot_propose,
     "tot_ir.value": baselines.tot_value,
     "tot_ir.answer": _answer_if_any,

@@ -124,6 +124,15 @@ def toolformer_finish(fields: Fields) -> Value:
     return answer_if_any(fields["question"], _passages(fields["written"]))
 
 
+def search_agent_write(fields: Fields) -> Value:
+    """Write a query for what is still open, or the answer, in the tags of the protocol."""
+    steps, is_led = fields["steps"], fields["draft"].endswith(fields["tags"]["answer"][0])
+    query = None if is_led else _next_query(fields["question"], _passages(steps), [step["query"] for step in steps])
+    answer = None if query else answer_if_any(fields["question"], _passages(steps))["answer"]
+    opening, closing = fields["tags"]["search" if query else "answer"]
+    return {"text": f"{opening}{query or answer}{closing}", "query": query, "answer": answer}
+
+
 # --- Tree of Thoughts -------------------------------------------------------------------------------------------------
 
 
