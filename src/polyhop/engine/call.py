@@ -149,7 +149,8 @@ class Call:
         text, with that in the user's turn."""
         if self.prompt.task.continues:
             fields = {**self.fields, "form": "shown"}
-            return replace(self, fields=fields, turns=self.prompt.render(fields))
+            settings = {**self.settings, "stop": ()}  # a copy of the text would end at its first one
+            return replace(self, fields=fields, settings=settings, turns=self.prompt.render(fields))
         rendering = self.prompt.form_of("text")
         turns = self.prompt.render(self.fields, rendering=rendering, shots=self.settings["shots"])
         return replace(self, rendering=rendering, turns=[*turns, *self.turns[len(turns) :]], chosen=False)

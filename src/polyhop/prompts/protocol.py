@@ -73,9 +73,9 @@ class Protocol:
     turn_tokens: Positive = 512
 
     @property
-    def marks(self) -> dict[str, tuple[str, str]]:
-        """The tags of a query and of the answer."""
-        return {"search": self.search, "answer": self.answer}
+    def marks(self) -> dict[str, tuple[str, ...]]:
+        """The tags of a query, of the answer, and the others."""
+        return {"search": self.search, "answer": self.answer, "other": (*self.result, *self.tags)}
 
     @property
     def stop(self) -> tuple[str, ...]:

@@ -1,14 +1,14 @@
 """The task of search agents: to go on with a text that searches, as Search-R1 writes it.
 
 ``assistant`` is the text so far, with all results; ``draft`` is the end of it, since the last results. ``tags`` are the
-tags of a query and of the answer by name; ``steps`` is ``[{"query": str, "passages": [Passage]}]``, for models that
-answer from typed fields.
+tags of a query, of the answer, and others, by name; ``steps`` is ``[{"query": str, "passages": [Passage]}]``, for
+models that answer from typed fields.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import dropwhile
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from typing import NamedTuple
 from pydantic import ConfigDict, Field
 
 from polyhop.prompts.answers import clean_value
+from polyhop.prompts.show import harmless
 from polyhop.prompts.tasks.base import ContinuedTask, Fields, Output
 
 MAX_OPEN_QUERY = 300
@@ -44,7 +45,7 @@ class Action(NamedTuple):
     closing: str = ""
 
 
-def first_action(text: str, tags: Mapping[str, tuple[str, str]], *, is_cut: bool = False) -> Action | None:
+def first_action(text: str, tags: Mapping[str, Sequence[str]], *, is_cut: bool = False) -> Action | None:
     """Find the first search or answer whose tags are closed; at the end of a text that is not cut also one whose tag a
     stop string closed. None if the text has none yet.
 
@@ -111,14 +112,23 @@ def read_piece(text: str, fields: Fields) -> dict[str, str | None]:
     """Read how a text goes on, up to its first action; a copy of the text so far, or of the prompt, does not count."""
     text = text.removeprefix(fields["assistant"])
     if fields["form"] == "shown":
-        told = {line.strip() for line in f"{fields['user']}\n{fields['assistant']}".splitlines()}
-        text = "".join(dropwhile(lambda line: line.strip() in told, text.splitlines(keepends=True))) or text
+        if begun := shown_text(fields["assistant"], fields).strip():
+            text = text.rpartition(begun)[2] or text
+        prompted = {"", *map(str.strip, fields["user"].splitlines())}
+        text = "".join(dropwhile(lambda line: line.strip() in prompted, text.splitlines(keepends=True))) or text
     draft = fields["draft"]
     if (action := first_action(draft + text, fields["tags"], is_cut=bool(fields.get("is_cut")))) is None:
         return {"text": text, "query": None, "answer": None}
     text = text[: max(0, action.end - len(draft))] + action.closing
     content = clean_value(action.content) if action.name == "search" else answer_in(action.content)
     return {"text": text, "query": None, "answer": None, "query" if action.name == "search" else "answer": content}
+
+
+def shown_text(text: str, fields: Fields) -> str:
+    """Return the text so far as a user's turn shows it: only the tags of the protocol are tags."""
+    tags = {tag for pair in fields["tags"].values() for tag in pair} - {"}"}
+    pieces = re.split(f"({'|'.join(map(re.escape, sorted(tags)))})", text)
+    return "".join(piece if piece in tags else harmless(piece) for piece in pieces)
 
 
 def write_piece(output: Piece, fields: Fields) -> str:
@@ -134,5 +144,5 @@ SEARCH_AGENT_WRITE = ContinuedTask(
     write=write_piece,
     default={"text": ""},
     unshown=("question", "system", "draft", "tags", "steps"),
-    show={"user": lambda text, fields: text, "assistant": lambda text, fields: text},
+    show={"user": lambda text, fields: text, "assistant": shown_text},
 )
