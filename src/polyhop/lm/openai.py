@@ -41,7 +41,7 @@ logger = logging.getLogger("polyhop.lm")
 DEFAULT_URL = "https://api.openai.com/v1"
 _TEXT_TOP = 5  # alternatives to a token: the maximum of OpenAI for texts
 _CONTINUES = {"continue_final_message": True, "add_generation_prompt": False}
-"""What vLLM, SGLang, TGI and llama.cpp take for an assistant's turn that is to be continued."""
+"""The parameters by which vLLM, SGLang, TGI and llama.cpp continue an assistant's turn."""
 _MAX_STOPS = 4  # of OpenAI; polyhop cuts replies at the others
 Scoring = Way | Literal["auto"] | None
 T = TypeVar("T")
