@@ -34,6 +34,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="",
         help="Kinds of tests that may not be skipped, comma-separated: core, shared, postgres, extra, browser.",
     )
+    parser.addoption(
+        "--rest",
+        action="store_true",
+        help="Leave out the tests that 'make test' runs whole: neither slow nor of an extra, and of no random tries.",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -69,10 +74,19 @@ def _own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redaction, "_known", ())
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--rest"):
+        config.hook.pytest_deselected(items=[item for item in items if not _is_of_the_rest(item)])
+        items[:] = filter(_is_of_the_rest, items)
     for item in items:
         if item.get_closest_marker("shared") and not SHARED.is_dir():
             item.add_marker(pytest.mark.skip(reason="the benchmark samples are not there: ../shared/data"))
+
+
+def _is_of_the_rest(item: pytest.Item) -> bool:
+    """True if ``make test`` leaves the test out, or makes fewer random tries in it."""
+    marked = any(item.get_closest_marker(name) for name in ("slow", "hypothesis", "extra", "postgres", "browser"))
+    return marked or hasattr(getattr(item, "module", None), "tries")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

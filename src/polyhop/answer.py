@@ -146,20 +146,20 @@ class Reference(NamedTuple):
 def cite(answer: Answer, read: Sequence[Passage] = ()) -> tuple[Citation, ...]:
     """Cite the passages of the evidence with this answer, or of all evidence if no piece has it, with numbers.
 
-    Without evidence, cite the ranked passages that were ``read`` for the answer: those that contain it word for word,
-    else all of them.
+    Without evidence, cite the ranked passages, if there are any, that were ``read`` for the answer: those that contain
+    it word for word, else all of them.
     """
     normalized = normalise(answer.text)
     agreeing = [piece for piece in answer.evidence if piece.answer and normalise(piece.answer) == normalized]
     passages = list(dict.fromkeys(p for piece in agreeing or answer.evidence for p in piece.passages))
     if not answer.evidence and answer.text:
-        shown = [passage for passage in answer.passages if passage in read]
-        passages = [passage for passage in shown if find_folded(answer.text, passage.text)] or shown
-    citations = []
-    for marker, passage in enumerate(passages, 1):
-        start, end = find_folded(answer.text, passage.text) or (None, None)
-        citations.append(Citation(marker, passage.id, start, end))
-    return tuple(citations)
+        passages = [passage for passage in answer.passages or read if passage in read]
+    found = [(passage, find_folded(answer.text, passage.text)) for passage in passages]
+    if not answer.evidence:
+        found = [(passage, span) for passage, span in found if span] or found
+    return tuple(
+        Citation(marker, passage.id, *(span or (None, None))) for marker, (passage, span) in enumerate(found, 1)
+    )
 
 
 def without_non_answer(answer: Answer, question: str) -> Answer:
@@ -174,16 +174,16 @@ def with_citations(answer: Answer, trace: Trace) -> Answer:
     """Complete the passages and citations of an answer by what the ``trace`` read."""
     call = trace.answers_call
     read = tuple(dict.fromkeys(passages_in(call.fields))) if call else ()
-    if not answer.passages:
-        answer = replace(answer, passages=read)
-    return answer if answer.abstained or answer.citations else replace(answer, citations=cite(answer, read))
+    citations = answer.citations if answer.abstained or answer.citations else cite(answer, read)
+    return replace(answer, passages=answer.passages or read, citations=citations)
 
 
 def completed(answer: Answer, final: Output | None, trace: Trace, usage: Usage) -> Answer:
     """Complete an answer with its confidence, trace and usage. ``final``: the output of the last call."""
-    signals = {**answer.signals, **signals_of(answer, final)}
+    own = signals_of(answer, final)
+    sure = own.get("probability", own.get("agreement")) if answer.text else None
     parsed = final is None or final.parsed or answer.text not in ("", final.own_answer)
-    sure = confidence(answer, final)
+    signals = {**answer.signals, **own}
     return replace(answer, confidence=sure, signals=signals, parsed=parsed, trace=trace, usage=usage)
 
 

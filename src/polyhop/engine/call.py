@@ -353,13 +353,13 @@ def freeze(value: Any) -> Hashable:
     (('passages', (('p', 'x'),)),)
     """
     match value:
-        case str():
+        case str() | bool() | int() | None:
             return value
         case Passage():
             return (value.id, value.text)
-        case Mapping():
-            return tuple((key, freeze(item)) for key, item in value.items())
         case list() | tuple():
             return tuple(map(freeze, value))
+        case Mapping():
+            return tuple((key, freeze(item)) for key, item in value.items())
         case _:
             return value if isinstance(value, Hashable) else repr(value)

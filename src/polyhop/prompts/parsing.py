@@ -120,8 +120,8 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, Passage):
         yield value.title
         yield value.text
-    elif isinstance(value, (Mapping, list, tuple)):
-        for item in value.values() if isinstance(value, Mapping) else value:
+    elif isinstance(value, (list, tuple, Mapping)):
+        for item in value if isinstance(value, (list, tuple)) else value.values():
             yield from _texts(item)
 
 
