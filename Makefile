@@ -91,14 +91,18 @@ docs: $(DEV)
 # Reuses existing examples and resumes from the checkpoint; replaces the model only when training is complete.
 pocket: $(TRAINING)
 	@test -d "$(DATA)" || { echo "make pocket DATA=DIR: training/README.md describes the content of DIR"; exit 1; }
-	mkdir -p $(WORK)/again $(OUT)
+	mkdir -p $(WORK)/again $(WORK)/everyday $(OUT)
 	test -f $(WORK)/examples.jsonl || .venv-all/bin/python -m training.examples $(DATA) $(WORK)/examples.jsonl
 	.venv-all/bin/python -m training.train $(WORK)/examples.jsonl $(BASE) $(WORK) --rounds $(ROUNDS)
 	test -f $(WORK)/again/examples.jsonl || \
 	  .venv-all/bin/python -m training.examples $(DATA) $(WORK)/again/examples.jsonl --seed 1
 	.venv-all/bin/python -m training.train $(WORK)/again/examples.jsonl $(BASE) $(WORK)/again --rounds $(ROUNDS) \
 	  --begin $(WORK)/network.pt
-	.venv-all/bin/python -m training.export $(WORK)/again/network.pt $(WORK)/again/examples.jsonl $(BASE) \
+	test -f $(WORK)/everyday/examples.jsonl || \
+	  .venv-all/bin/python -m training.everyday $(WORK)/everyday/examples.jsonl --replay $(WORK)/again/examples.jsonl
+	.venv-all/bin/python -m training.train $(WORK)/everyday/examples.jsonl $(BASE) $(WORK)/everyday --rounds $(ROUNDS) \
+	  --begin $(WORK)/again/network.pt --rate 8e-5
+	.venv-all/bin/python -m training.export $(WORK)/everyday/network.pt $(WORK)/everyday/examples.jsonl $(BASE) \
 	  $(WORK)/encoder.onnx
 	cp $(BASE)/vocab.txt $(OUT)/vocab.txt
 	mv $(WORK)/encoder.onnx $(OUT)/encoder.onnx

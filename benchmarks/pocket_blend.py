@@ -4,7 +4,8 @@
 
 DATA as in ``benchmarks/pocket_data.py``, of which only the split ``held`` is read: the network knows the answers of the
 other training questions. The two judgements, the reading and how sure an answer is are fitted one after another, each
-with those before in place, over gold passages and what ``hops`` finds. ``bridge`` stays as it is.
+with those before in place, over gold passages and what ``hops`` finds; the judgements of own documents over the sets of
+``training/documents`` that the network does not know. ``bridge`` stays as it is.
 ``--out`` writes another file than ``blends.toml``; ``--leading`` writes none, and prints R@5 of ``hops`` for numbers
 around those in ``lm/pocket/paths.py``.
 """
@@ -20,11 +21,13 @@ import numpy as np
 from benchmarks.pocket_data import there
 from benchmarks.pocket_fit import Reasons, fit_decision
 from benchmarks.pocket_parts import Job
+from training.everyday import nearest, passage_of
+from training.sets import FOLDER, HELD_OUT, corpus_of, sets
 
 from polyhop import Passage, Pipeline, Question, metrics
 from polyhop.evaluation.calibration import auroc, calibration_bins, calibration_error
 from polyhop.lm.pocket import paths as path_scorer
-from polyhop.lm.pocket.encoder.cache import predict
+from polyhop.lm.pocket.encoder.cache import MAX_PASSAGES, predict
 from polyhop.lm.pocket.reading import judge
 from polyhop.lm.pocket.reading.answer import clear_cache, read_path
 from polyhop.lm.pocket.reading.tables import BLENDS, Blend, CorrectWeights, blends, weights
@@ -39,6 +42,8 @@ JUDGED = {"relevance": judge.relevance_features, "sufficiency": judge.sufficienc
 NOTES = {
     "relevance": "Log-odds that a path bears on the question (judge.relevance).",
     "sufficiency": "Log-odds that a path is enough (judge.sufficiency).",
+    "document_relevance": "The same of parts of files, whose titles are no names (relevance).",
+    "document_sufficiency": "The same of parts of files (sufficiency).",
     "reading": "A candidate's score, and its log-probability by the encoder, at least floor (candidates._blended).",
     "bridge": "The same of a name that leads on (answer.bridge_score). Set by hand.",
     "correct": "Log-odds that an answer is correct (judge.correct_probability).",
@@ -92,12 +97,31 @@ def cases(data: Path, limit: int | None) -> list[Case]:
 
 def judgements(case: Case, what: str) -> Iterator[Judged]:
     """A question's paths: relevant are those of gold passages alone, sufficient those that hold all."""
-    question, paths, gold = case.question.text, case.paths(), set(case.question.gold_ids)
-    for path, look in zip(paths, predict(question, paths), strict=True):
-        odds = judge.log_odds(getattr(weights(), what), JUDGED[what](read_path(question, path)))
-        reasons = Blend(max(-CLIP, min(odds, CLIP)), getattr(look, what), 1.0)._asdict()
-        ids = {passage.id for passage in path}
-        yield Judged(case.name, case.fold, reasons, ids <= gold if what == "relevance" else gold <= ids)
+    for path in case.paths():
+        yield _judged(case.name, case.fold, case.question.text, path, set(case.gold), what)
+
+
+def document_judgements(what: str) -> Iterator[Judged]:
+    """The paths of questions on everyday documents: of gold passages, of others, and of both."""
+    for held in sets(FOLDER):
+        passages = list(corpus_of(held)) if held.domain in HELD_OUT else []
+        files = {passage.metadata["source"] for passage in passages}
+        for number, asked in enumerate(held.questions if passages else ()):
+            if not asked.answers or not files >= {step.path for step in asked.steps}:
+                continue
+            gold = list(dict.fromkeys(passage_of(step, passages) for step in asked.steps))
+            near = nearest(asked.text, [passage for passage in passages if passage not in gold])[:2]
+            mixed = [(gold[0], near[0]), (near[0], gold[0])]
+            paths = [tuple(gold), *((passage,) for passage in (*gold, *near)), *mixed, tuple(near)]
+            for path in dict.fromkeys(path for path in paths if len(path) <= MAX_PASSAGES):
+                yield _judged("documents", number % FOLDS, asked.text, path, set(gold), what)
+
+
+def _judged(name: str, fold: int, question: str, path: Sequence[Passage], gold: set[Passage], what: str) -> Judged:
+    (output,) = predict(question, [path])
+    odds = judge.log_odds(getattr(weights(), what), JUDGED[what](read_path(question, path)))
+    features = Blend(max(-CLIP, min(odds, CLIP)), getattr(output, what), 1.0)._asdict()
+    return Judged(name, fold, features, set(path) <= gold if what == "relevance" else gold <= set(path))
 
 
 def answers(case: Case) -> Iterator[Judged]:
@@ -173,6 +197,7 @@ def fit(data: Path, limit: int | None, out: Path) -> None:
     every = cases(data, limit)
     for what in JUDGED:
         install(what, fit_logistic(what, [each for case in every for each in judgements(case, what)]))
+        install(f"document_{what}", fit_logistic(what, list(document_judgements(what))))
     install("reading", (fit_reading(every), *blends().reading[1:]))
     install("correct", fit_logistic("correct", [each for case in every for each in answers(case)]))
     print(*(f"{name} {tuple(getattr(blends(), name))}" for name in FITTED), sep="\n")

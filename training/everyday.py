@@ -39,7 +39,7 @@ def everyday(folder: Path, chance: random.Random) -> Iterator[Example]:
 
 
 def _asked(asked: Question, passages: Sequence[Passage], chance: random.Random) -> Iterator[Example]:
-    found = [_passage(step, passages) for step in asked.steps]
+    found = [passage_of(step, passages) for step in asked.steps]
     gold = [pair(passage) for passage in dict.fromkeys(found)]
     wrong = _wrong(asked.text, [each for each in passages if pair(each) not in gold], chance)
     if asked.kind == "unanswerable":
@@ -61,7 +61,7 @@ def _asked(asked: Question, passages: Sequence[Passage], chance: random.Random) 
                     yield Example("everyday_step", step.question, [other], "none", [], 0, 0)
 
 
-def _passage(step: Step, passages: Sequence[Passage]) -> Passage:
+def passage_of(step: Step, passages: Sequence[Passage]) -> Passage:
     """The passage of a step's document that holds most of its quotation."""
     quoted = set(words(f"{step.quote} {step.answer}"))
     own = [passage for passage in passages if passage.metadata["source"] == step.path]
@@ -70,11 +70,16 @@ def _passage(step: Step, passages: Sequence[Passage]) -> Passage:
 
 def _wrong(question: str, passages: Sequence[Passage], chance: random.Random) -> list[Told]:
     """Passages that are not the question's: half of them those that share most words with it."""
-    asked = set(words(question))
-    near = sorted(passages, key=lambda passage: -len(asked & set(words(f"{passage.title} {passage.text}"))))
+    near = nearest(question, passages)
     rest = near[WRONG // 2 :]
     drawn = [*near[: WRONG // 2], *chance.sample(rest, min(WRONG // 2, len(rest)))]
     return [pair(passage) for passage in chance.sample(drawn, len(drawn))]
+
+
+def nearest(question: str, passages: Sequence[Passage]) -> list[Passage]:
+    """Sort passages by the number of words that they share with a question."""
+    asked = set(words(question))
+    return sorted(passages, key=lambda passage: -len(asked & set(words(f"{passage.title} {passage.text}"))))
 
 
 def main() -> None:

@@ -60,10 +60,14 @@ class Solution:
 
 @dataclass
 class PathReading:
-    """A question read over the pages of a path: its matches, its answer and the encoder's prediction, on first use."""
+    """A question read over the pages of a path: its matches, its answer and the encoder's prediction, on first use.
+
+    ``of_documents``: the pages are parts of files, not articles with names.
+    """
 
     question: str
     pages: tuple[ParsedPassage, ...]
+    of_documents: bool = False
 
     @cached_property
     def parsed(self) -> ParsedQuestion:
@@ -99,12 +103,15 @@ class PathReading:
 
 def read_path(question: str, passages: Sequence[Passage]) -> PathReading:
     """Read a question over passages. The latest ``MAX_CACHED_READINGS`` readings are cached."""
-    return _read_path(question, tuple((p.id, p.title, p.text, tuple(p.links)) for p in passages))
+    rows = tuple((p.id, p.title, p.text, tuple(p.links)) for p in passages)
+    return _read_path(question, rows, bool(passages) and all("source" in p.metadata for p in passages))
 
 
 @lru_cache(maxsize=MAX_CACHED_READINGS)
-def _read_path(question: str, rows: tuple[tuple[str, str, str, tuple[str, ...]], ...]) -> PathReading:
-    return PathReading(question, tuple(parse_passage(Passage(*row)) for row in rows))
+def _read_path(
+    question: str, rows: tuple[tuple[str, str, str, tuple[str, ...]], ...], of_documents: bool
+) -> PathReading:
+    return PathReading(question, tuple(parse_passage(Passage(*row)) for row in rows), of_documents)
 
 
 def clear_cache() -> None:

@@ -104,7 +104,8 @@ def relevance(reading: PathReading) -> float:
         return 0.0
     odds = log_odds(weights().relevance, relevance_features(reading))
     if reading.output is not None:
-        odds = blends().relevance.log_odds(odds, reading.output.relevance)
+        blend = blends().document_relevance if reading.of_documents else blends().relevance
+        odds = blend.log_odds(odds, reading.output.relevance)
     return _probability(odds)
 
 
@@ -116,7 +117,8 @@ def sufficiency(reading: PathReading) -> float:
         return 0.0
     odds = log_odds(weights().sufficiency, sufficiency_features(reading))
     if reading.output is not None:
-        odds = blends().sufficiency.log_odds(odds, reading.output.sufficiency)
+        blend = blends().document_sufficiency if reading.of_documents else blends().sufficiency
+        odds = blend.log_odds(odds, reading.output.sufficiency)
     return _probability(odds)
 
 

@@ -268,10 +268,15 @@ class CorrectWeights(NamedTuple):
 
 @dataclass
 class Blends:
-    """The blends of ``blends.toml``, fitted by ``benchmarks/pocket_blend.py``; ``bridge`` is set by hand."""
+    """The blends of ``blends.toml``, fitted by ``benchmarks/pocket_blend.py``; ``bridge`` is set by hand.
+
+    Own documents have judgements of their own: their titles are no names, which the rules count on.
+    """
 
     relevance: Blend
     sufficiency: Blend
+    document_relevance: Blend
+    document_sufficiency: Blend
     reading: SpanBlend
     bridge: SpanBlend
     correct: CorrectWeights
@@ -284,6 +289,8 @@ def blends() -> Blends:
     return Blends(
         relevance=Blend(**table["relevance"]),
         sufficiency=Blend(**table["sufficiency"]),
+        document_relevance=Blend(**table["document_relevance"]),
+        document_sufficiency=Blend(**table["document_sufficiency"]),
         reading=SpanBlend(**table["reading"]),
         bridge=SpanBlend(**table["bridge"]),
         correct=CorrectWeights(**table["correct"]),

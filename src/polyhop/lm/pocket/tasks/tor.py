@@ -11,7 +11,7 @@ from polyhop.lm.pocket.reading.judge import answer_probabilities, relevance, suf
 from polyhop.lm.pocket.tasks.reading import Fields, Value, answer_from_passages
 
 RELEVANT_ABOVE = 0.1
-SUFFICIENT_ABOVE = 0.4
+SUFFICIENT_ABOVE = 0.5
 _ANSWER_WEIGHT = 0.1  # of the answer that a piece of evidence has, beside reading the piece again
 _ENOUGH_WEIGHT = 1.0  # of one answer: a certain piece of evidence with its answer, or two pieces that agree
 
