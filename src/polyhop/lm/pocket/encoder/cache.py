@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from polyhop.lm.pocket.encoder.inputs import EncoderOutput, EncoderQuery, TitledText
+from polyhop.common.text import sentence_spans
+from polyhop.lm.pocket.encoder.inputs import EncoderOutput, EncoderQuery, SpanPrediction, TitledText
 from polyhop.types import Passage
 
 MAX_PASSAGES = 4
@@ -65,7 +66,7 @@ def run_queries(queries: Sequence[EncoderQuery]) -> list[EncoderOutput]:
 
         network = encoder()
         inputs = [network.build_input(query.question, _passages(query)) for query in new]
-        outputs |= dict(zip(new, network.predict(inputs), strict=True))
+        outputs |= {query: _cut(query, output) for query, output in zip(new, network.predict(inputs), strict=True)}
     with _lock:
         for query in queries:
             _cache[query] = outputs[query]
@@ -73,6 +74,19 @@ def run_queries(queries: Sequence[EncoderQuery]) -> list[EncoderOutput]:
         while len(_cache) > MAX_CACHED:
             _cache.popitem(last=False)
     return [outputs[query] for query in queries]
+
+
+def _cut(query: EncoderQuery, output: EncoderOutput) -> EncoderOutput:
+    """Cut the spans that go on into another sentence or line: no name and no value does."""
+    spans: dict[tuple[int, bool, int, int], SpanPrediction] = {}
+    for span in output.spans:
+        text = query.path[span.passage][not span.in_title][span.start : span.end]
+        line = text.split("\n", 1)[0]
+        first = line[: next(sentence_spans(line))[1]]
+        end = span.start + len(first.rstrip(" .\r") if len(first) < len(text) else text)
+        cut = span._replace(end=end)
+        spans.setdefault(cut[:4], cut)
+    return output._replace(spans=tuple(spans.values()))
 
 
 @contextmanager
