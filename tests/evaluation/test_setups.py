@@ -29,8 +29,8 @@ from tests.conftest import SHARED
 CORPUS = [Passage("p1", "Oslo", "Oslo is the capital of Norway."), Passage("p2", "Lima", "Lima is in Peru.")]
 QUESTIONS = [Question("q1", "What is the capital of Norway?", ("Oslo",))]
 
-NO_TURNS = {"max_sentences", "max_questions", "max_calls"}
-"""Settings that bound something else than searches: sentences written, sub-questions of a closed book."""
+NO_TURNS = {"max_sentences", "max_questions", "max_calls", "max_pairs", "max_strips"}
+"""Settings that bound something else than searches: sentences written, sub-questions of a closed book, strips read."""
 
 
 @pytest.mark.parametrize("name", SETUPS)

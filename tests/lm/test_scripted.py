@@ -99,7 +99,9 @@ def test_latency_delays_replies() -> None:
 async def test_scores_come_from_a_function() -> None:
     asked = [ScoreRequest(task="t", prompt="p", target=target) for target in ("a b", "c")]
     lm = ScriptedLM({}, score=lambda one: TokenScores(("a", " b"), (-1.0, -2.0)) if one.target == "a b" else -3.0)
-    can = Capabilities(json_schema=True, seed=True, score=True, score_any=True, score_temperature=True, tools=True)
+    can = Capabilities(
+        json_schema=True, seed=True, score=True, score_any=True, score_temperature=True, tools=True, continues=True
+    )
     assert lm.capabilities == can
     assert await lm.score(asked) == [TokenScores(("a", " b"), (-1.0, -2.0)), TokenScores(("c",), (-3.0,))]
     assert lm.score_calls == asked

@@ -64,10 +64,11 @@ def summary_fields(passages: list[Passage]) -> dict[str, Any]:
 
 
 def acting_fields(passages: list[Passage]) -> dict[str, Any]:
-    """Fields of the tasks of ReAct, Toolformer and plans: a search per passage."""
+    """Fields of the tasks of ReAct, Toolformer, search agents and plans: a search per passage."""
     step: dict[str, Any] = {"thought": None, "action": "Search", "text": None}
     steps = [{**step, "argument": p.title, "query": p.title, "passages": [p]} for p in passages]
-    return {"steps": steps, "written": steps, "plan": [p.title for p in passages]}
+    protocol = {"draft": "", "tags": {"search": ("<search>", "</search>"), "answer": ("<answer>", "</answer>")}}
+    return {"steps": steps, "written": steps, "plan": [p.title for p in passages], **protocol}
 
 
 def graph_fields(question: str, passages: list[Passage]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from polyhop.errors import CapabilityError
 from polyhop.lm.base import LanguageModel
 from polyhop.lm.pocket import TASKS, Pocket
 from polyhop.lm.pocket.reading.answer import clear_cache
+from polyhop.prompts.tasks import CONTINUED
 from polyhop.prompts.tasks import TASKS as PROMPT_TASKS
 from polyhop.types import Passage
 from tests.lm.pocket.scene import ANDERS, FERRY, MILL, fields_of, request
@@ -34,7 +35,7 @@ async def test_every_task_gives_its_output_shape(task: str, passages: list[Passa
         assert (completion.value, completion.text, completion.finish_reason) == (None, "", "tool_calls")
         return
     assert completion.value == json.loads(completion.text)
-    output = PROMPT_TASKS[task].output.model_validate(completion.value)
+    output = {**PROMPT_TASKS, **CONTINUED}[task].output.model_validate(completion.value)
     assert set(completion.value or {}) == set(type(output).model_fields)
 
 
