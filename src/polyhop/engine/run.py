@@ -62,8 +62,7 @@ class Run:
         self.recorder = Recorder(question, method, silent=explores_for is not None, listen=listen)
         self.wasted = 0
         self.final: Output | None = None
-        self._engine = engine if engine.kind == kind else replace(engine, kind=kind)
-        self._retriever = engine.retriever
+        self._engine, self._retriever = engine if engine.kind == kind else replace(engine, kind=kind), engine.retriever
         self._speculator, self._explores = explores_for, explores_for is not None
         self._conversations = Conversations()
         self._refusals = Refusals(engine, engine.models.ignoring_schemas())
