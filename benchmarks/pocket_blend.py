@@ -49,7 +49,7 @@ NOTES = {
     "correct": "Log-odds that an answer is correct (judge.correct_probability).",
 }
 """The blends of ``blends.toml``, in their order, and the comment above each."""
-FITTED = (*JUDGED, "reading", "correct")
+FITTED = (*JUDGED, *(f"document_{what}" for what in JUDGED), "reading", "correct")
 
 
 class Judged(NamedTuple):

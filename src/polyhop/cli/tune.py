@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from polyhop.cli import options as opt
-from polyhop.cli.printing import say, say_left_out
+from polyhop.cli.printing import say, say_left_out, write
 from polyhop.engine.options import Group, PipelineOptions
 from polyhop.errors import UsageError
 
@@ -245,7 +245,7 @@ def route(
         print_json(fit.to_dict())
     else:
         labels = ", ".join(f"{name} {count:,}" for name, count in fit.labels.items())
-        typer.echo(f"labels: {labels}; predicted {100 * fit.accuracy:.0f} % in cross-validation")
+        write(f"labels: {labels}; predicted {100 * fit.accuracy:.0f} % in cross-validation\n")
     if out:
         say(f"classifier kept in {out}: polyhop run --method route -o by=classifier -o classifier={out}")
 
