@@ -8,7 +8,7 @@ It needs `pip install 'polyhop[serve]' openai`.
 
 prints
 
-    models: polyhop, tor, hops@demo …
+    models: polyhop, tor …
     answer: Dunsink Observatory (supported)
         [1] Broom Bridge
         [2] William Rowan Hamilton

@@ -8,10 +8,10 @@ draws it. The ten questions here need three passages or more.
 
 prints
 
-    closed book                166 tokens a question   exact match   0 %   on the frontier
-    paths of passages          873 tokens a question   exact match  30 %   on the frontier
-    one search                 989 tokens a question   exact match  20 %   behind paths of passages
-    a tree of reviews        13236 tokens a question   exact match  50 %   on the frontier
+    closed book                169 tokens a question   exact match   0 %   on the frontier
+    paths of passages         1010 tokens a question   exact match  40 %   on the frontier
+    one search                1124 tokens a question   exact match  20 %   behind paths of passages
+    a tree of reviews        14264 tokens a question   exact match  50 %   on the frontier
 """
 
 from typing import Any

@@ -67,6 +67,7 @@ def test_a_trace_is_what_the_method_does(part: Part) -> None:
 
 
 @pytest.mark.parametrize("method", ["tor", "resp", "promptrank", "hops"])
+@pytest.mark.slow
 def test_costs_are_what_a_question_costs(method: str) -> None:
     """Of a question whose trace stands on the page, so that it is answered once."""
     part = next(part for part in parts() if part.name == "trace" and part.arguments.startswith(f"{method} "))

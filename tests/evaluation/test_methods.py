@@ -132,6 +132,7 @@ def test_every_method_that_ships_is_of_a_family() -> None:
     assert not [known.name for known in shipped if known.family == "other"]
 
 
+@pytest.mark.slow
 def test_under_a_set_up_one_retrieval_also_reads_as_much_as_the_methods_that_search_again(tmp_path: Path) -> None:
     many = [*CORPUS, *(Passage(f"n{i}", f"Norway {i}", "Norway has a capital.") for i in range(30))]
     lm = ScriptedLM(knows)

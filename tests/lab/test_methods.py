@@ -69,7 +69,7 @@ def _question() -> str:
     return next(iter(open_questions("demo"))).text
 
 
-@pytest.mark.parametrize("rendering", RENDERINGS)
+@pytest.mark.parametrize("rendering", ["text", pytest.param("json", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_readable_model_answers_as_the_plain_one(method: str, rendering: Rendering) -> None:
     plain = outcome(method, "plain", rendering)

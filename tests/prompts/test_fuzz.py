@@ -78,7 +78,8 @@ def test_no_json_raises_anything_but_malformed(value: Any, name: str) -> None:
         | {"nodes": [{"query": "a", "answer": "a"}]}
         | {"triplets": [], "sentence": "a", "recitations": ["a"], "sub_questions": ["a"]}
         | {"candidates": ["a"], "valid": True, "better": 1, "entities": ["a"], "scores": [1]}
-        | {"order": [1], "grade": 1, "verdict": "supported", "claims": ["a"]}
+        | {"order": [1], "grade": 1, "verdict": "supported", "claims": ["a"], "query": "a"}
+        | {"strategy": "none", "pairs": ["a; b"]}
         | {"action": "Search", "argument": "a", "value": "sure", "correct": True}
         | {"relevant": True, "supported": False, "sufficient": True, "answered": True, name: value}
     )

@@ -103,6 +103,7 @@ def test_a_row_of_another_model_runs_when_it_is_given_and_says_so_when_not(hotpo
         reproduce("resp/table2", hotpotqa, small, lms={"Llama-70B": large})
 
 
+@pytest.mark.slow
 def test_a_column_of_another_model_is_measured_with_it(hotpotqa: dict[str, Benchmark]) -> None:
     found = reproduce("tor/table2", hotpotqa, knows("Oslo"), lms={"GPT-4": knows("nothing")}, limit=1)
     place = [(each.lm, each.dataset, each.metric) for each in found.columns]

@@ -457,6 +457,7 @@ def test_a_model_that_is_gone_ends_the_sweep_and_what_was_answered_stays(
 # --- the dry run -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_estimate_is_what_pocket_would_ask_and_asks_no_model(index: Index, tmp_path: Path) -> None:
     model = lm()
     plan = read_plan(tables(index, model, price="1:2"))

@@ -222,6 +222,7 @@ def test_a_search_that_was_stopped_among_the_ensembles_goes_on_there(tmp_path: P
     assert experts(ensembles=(2,), work=tmp_path, most=4 * 2 * trial).to_dict() == experts(ensembles=(2,)).to_dict()
 
 
+@pytest.mark.slow
 def test_instructions_are_ranked_into_a_file_that_the_method_takes(tmp_path: Path) -> None:
     file, world = tmp_path / "ranked.txt", World()
     tuned(world, ("poor", "good", "after: too"), instructions_out=file)

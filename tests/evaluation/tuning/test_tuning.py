@@ -180,6 +180,7 @@ def test_with_a_cache_no_call_is_made_twice(tmp_path: Path) -> None:
     assert len(lm.calls) == len(distinct) < len(bare.calls)
 
 
+@pytest.mark.slow
 def test_a_stopped_search_goes_on_point_by_point(tmp_path: Path) -> None:
     reported: list[tuple[int, int]] = []
     whole = tuned(model(), work=tmp_path, progress=lambda done, total: reported.append((done, total)))

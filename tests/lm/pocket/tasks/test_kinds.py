@@ -41,6 +41,7 @@ def test_a_long_answer_is_a_paragraph_of_the_passages() -> None:
     assert "directed by Rolf Anders" in found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "answers"),
     [("fact", {"SUPPORTS", "REFUTES", "NOT ENOUGH INFO"}), ("boolean", {"yes", "no"})],

@@ -58,7 +58,11 @@ def summary_fields(question: str, given_: list[Passage], analysis: str | None) -
 def acting_fields(question: str, given_: list[Passage], analysis: str | None) -> dict[str, Any]:
     step = {"thought": analysis, "action": "Search", "argument": question, "text": analysis, "query": question}
     steps = [{**step, "passages": given_[:number]} for number in range(len(given_))]
-    return {"steps": steps, "written": steps, "plan": [question, analysis or "a"]}
+    protocol = {
+        "draft": analysis or "",
+        "tags": {"search": ("<search>", "</search>"), "answer": ("<answer>", "</answer>")},
+    }
+    return {"steps": steps, "written": steps, "plan": [question, analysis or "a"], **protocol}
 
 
 def ge_fields(question: str, given_: list[Passage], analysis: str | None) -> dict[str, Any]:
