@@ -48,17 +48,17 @@ def questions(tmp_path: Path) -> Path:
 
 
 def test_ask_answers_with_citations(cli: Cli, corpus: Path) -> None:
-    told = cli("ask", "Where was the director of Alien born?", "--corpus", corpus, "--show", "trace")
-    assert told.code == 0
-    assert "Answer: South Shields" in told.out
-    assert "] Ridley Scott" in told.out
-    assert "tor.review" in told.out
-    assert "pocket is a small trained reader with rules" in told.err
+    result = cli("ask", "Where was the director of Alien born?", "--corpus", corpus, "--show", "trace")
+    assert result.code == 0
+    assert "Answer: South Shields" in result.out
+    assert "] Ridley Scott" in result.out
+    assert "tor.review" in result.out
+    assert "pocket is a small trained reader with rules" in result.err
 
 
 def test_ask_as_json(cli: Cli, corpus: Path) -> None:
-    told = cli("ask", "Where was the director of Alien born?", "--corpus", corpus, "--json", "-o", "widths=2,2")
-    answer = json.loads(told.out)
+    result = cli("ask", "Where was the director of Alien born?", "--corpus", corpus, "--json", "-o", "widths=2,2")
+    answer = json.loads(result.out)
     assert answer["answer"] == "South Shields"
     assert {step["kind"] for step in answer["trace"]["steps"]} >= {"branch", "ask", "search"}
     assert answer["usage"]["calls"] == sum(answer["usage"]["calls_by_task"].values())
@@ -98,34 +98,34 @@ def test_index_and_search(cli: Cli, corpus: Path, tmp_path: Path) -> None:
     "verb", [["methods"], ["methods", "tor"], ["prompts", "list"], ["prompts", "show", "tor.review"], ["doctor"]]
 )
 def test_listings(cli: Cli, verb: list[str]) -> None:
-    told = cli(*verb)
-    assert told.code == 0
-    assert told.out.strip()
+    result = cli(*verb)
+    assert result.code == 0
+    assert result.out.strip()
 
 
 def test_prompts_show_what_the_model_sees(cli: Cli) -> None:
-    told = cli("prompts", "show", "tor.fuse", "--rendered", "--rendering", "json")
-    assert "--- assistant" in told.out
-    assert '"answer": text' in told.out
+    result = cli("prompts", "show", "tor.fuse", "--rendered", "--rendering", "json")
+    assert "--- assistant" in result.out
+    assert '"answer": text' in result.out
 
 
 @pytest.mark.parametrize("rendering", ["auto", "text", "json"])
 @pytest.mark.parametrize("task", [*TASKS, *SCORED])
 def test_every_prompt_is_shown_as_the_model_sees_it(cli: Cli, task: str, rendering: str) -> None:
-    told = cli("prompts", "show", task, "--rendered", "--rendering", rendering)
-    assert told.code == 0
+    result = cli("prompts", "show", task, "--rendered", "--rendering", rendering)
+    assert result.code == 0
     if task in SCORED:
-        assert told.out.rstrip().endswith(("Question:", "Document:"))
+        assert result.out.rstrip().endswith(("Question:", "Document:"))
     else:
-        assert told.out.startswith("--- system\n")
-        assert "\n--- user\n" in told.out
+        assert result.out.startswith("--- system\n")
+        assert "\n--- user\n" in result.out
 
 
 def test_a_task_without_demonstrations_says_so(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "tor.enough.demos.jsonl").write_text("", encoding="utf-8")
-    told = cli("prompts", "show", "tor.enough", "--rendered", "--prompts", str(tmp_path))
-    assert told.code == 2
-    assert "tor.enough has no demonstrations" in told.err
+    result = cli("prompts", "show", "tor.enough", "--rendered", "--prompts", str(tmp_path))
+    assert result.code == 2
+    assert "tor.enough has no demonstrations" in result.err
 
 
 @pytest.mark.parametrize(
@@ -150,11 +150,11 @@ def test_wrong_use_is_named_and_exits_2(
     cli: Cli, corpus: Path, arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("polyhop.net.client.backoff", lambda *_: 0.0, raising=False)
-    told = cli("ask", "Where was he born?", "--corpus", corpus, *arguments)
-    assert told.code == 2, told
-    assert message in told.err
-    assert "Traceback" not in told.err
-    assert not told.out
+    result = cli("ask", "Where was he born?", "--corpus", corpus, *arguments)
+    assert result.code == 2, result
+    assert message in result.err
+    assert "Traceback" not in result.err
+    assert not result.out
 
 
 def test_a_question_needs_words_and_a_method_its_corpus(cli: Cli, corpus: Path) -> None:
@@ -175,16 +175,16 @@ def test_a_question_needs_words_and_a_method_its_corpus(cli: Cli, corpus: Path) 
 )
 def test_a_bad_corpus_is_named(cli: Cli, tmp_path: Path, name: str, content: str, message: str) -> None:
     (tmp_path / name).write_text(content)
-    told = cli("ask", "Where was he born?", "--corpus", tmp_path / name)
-    assert told.code == 2
-    assert message in told.err
+    result = cli("ask", "Where was he born?", "--corpus", tmp_path / name)
+    assert result.code == 2
+    assert message in result.err
 
 
 def test_a_missing_corpus_or_index_is_named(cli: Cli, tmp_path: Path) -> None:
     for arguments in (("ask", "Where?", "--corpus", tmp_path / "no"), ("index", "info", tmp_path / "no")):
-        told = cli(*arguments)
-        assert told.code == 2
-        assert str(tmp_path / "no") in told.err
+        result = cli(*arguments)
+        assert result.code == 2
+        assert str(tmp_path / "no") in result.err
 
 
 @pytest.mark.slow
@@ -213,13 +213,13 @@ async def test_a_refused_key_is_not_tried_again(tmp_path: Path, corpus: Path) ->
 
 def test_tune_reader_tells_its_threshold_beside_the_default(cli: Cli, corpus: Path, questions: Path) -> None:
     arguments = ("tune", "reader", "--dataset", questions, "--corpus", corpus)
-    told = cli(*arguments)
-    assert told.code == 0, told.err
-    assert "pocket · 2 questions (0 left out)" in told.out
-    assert "fitted" in told.out
-    assert "default" in told.out
-    assert "AUROC" in told.out
-    assert "passages, " in told.err
+    result = cli(*arguments)
+    assert result.code == 0, result.err
+    assert "pocket · 2 questions (0 left out)" in result.out
+    assert "fitted" in result.out
+    assert "default" in result.out
+    assert "AUROC" in result.out
+    assert "passages, " in result.err
     fit = json.loads(cli(*arguments, "--json").out)
     assert fit["fitted"]["f1"] >= fit["default"]["f1"]
     assert fit["cases"] >= fit["right"] >= 2
@@ -238,10 +238,10 @@ def test_tune_ge_writes_settings_that_run_and_ask_take(cli: Cli, corpus: Path, q
     file, work = tmp_path / "ge.json", tmp_path / "work"
     arguments = ("--dataset", questions, "--corpus", corpus)
     grid = ("--retrieve-below", "0.6,0.9", "--keep-above", "0.4", "--limit", "1", "-o", "max_steps=2")
-    told = cli("tune", "ge", *arguments, *grid, "--out", file, "--work", work)
-    assert told.code == 0, told.err
-    assert "best" in told.out
-    assert "confirm it on others" in told.out
+    result = cli("tune", "ge", *arguments, *grid, "--out", file, "--work", work)
+    assert result.code == 0, result.err
+    assert "best" in result.out
+    assert "confirm it on others" in result.out
     assert {folder.name for folder in work.iterdir()} == {
         "retrieve_below=0.6,keep_above=0.4",
         "retrieve_below=0.9,keep_above=0.4",
@@ -278,19 +278,19 @@ def test_tune_ge_writes_settings_that_run_and_ask_take(cli: Cli, corpus: Path, q
 def test_wrong_tuning_is_named_and_exits_2(
     cli: Cli, corpus: Path, questions: Path, arguments: list[str], message: str
 ) -> None:
-    told = cli("tune", arguments[0], "--dataset", questions, "--corpus", corpus, *arguments[1:])
-    assert told.code == 2, told
-    assert message in told.err
-    assert not told.out
+    result = cli("tune", arguments[0], "--dataset", questions, "--corpus", corpus, *arguments[1:])
+    assert result.code == 2, result
+    assert message in result.err
+    assert not result.out
 
 
 def test_the_demo_is_short_unless_all_is_wanted(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("polyhop.cli.ask.SHOWN", 1)
     monkeypatch.setattr("polyhop.cli.ask.MEASURED", 2)
-    told = cli("demo", "--method", "tor")
-    answer, tree, table, after = map(told.out.index, ("Answer:", "├── ", "demo · 2 questions", "Now: polyhop ask"))
+    result = cli("demo", "--method", "tor")
+    answer, tree, table, after = map(result.out.index, ("Answer:", "├── ", "demo · 2 questions", "Now: polyhop ask"))
     assert answer < tree < table < after
-    assert "tor.review" not in told.out
+    assert "tor.review" not in result.out
     monkeypatch.setattr("polyhop.evaluation.runner.evaluate", lambda *_, limit, **__: pytest.fail(f"limit {limit}"))
     with pytest.raises(pytest.fail.Exception, match="limit None"):
         cli("demo", "--method", "tor", "--full")

@@ -134,9 +134,9 @@ def test_only_a_terminal_that_can_redraw_is_shown_anything(monkeypatch: pytest.M
 
 
 def test_a_kind_of_question_is_checked(cli: Cli) -> None:
-    told = cli("ask", "Why?", "--corpus", "demo", "--kind", "essay")
-    assert told.code == 2
-    assert "unknown kind of question 'essay'" in told.err
+    result = cli("ask", "Why?", "--corpus", "demo", "--kind", "essay")
+    assert result.code == 2
+    assert "unknown kind of question 'essay'" in result.err
 
 
 class Terminal:

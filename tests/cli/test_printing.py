@@ -37,9 +37,9 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         monkeypatch.setattr(sys, "argv", ["polyhop", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             main()
-        told = capsys.readouterr()
+        captured = capsys.readouterr()
         code = ended.value.code
-        return (code if isinstance(code, int) else 0), told.out, told.err
+        return (code if isinstance(code, int) else 0), captured.out, captured.err
 
     return run
 
@@ -134,9 +134,9 @@ def test_a_warning_of_the_package_is_one_printable_line(capsys: pytest.CaptureFi
     with warnings_shown():
         logging.getLogger("polyhop.lm").warning("the cache %s cannot be used", EVIL)
     logging.getLogger("polyhop.lm").propagate = True
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert is_safe(told)
+    errors = capsys.readouterr().err
+    assert errors.count("\n") == 1
+    assert is_safe(errors)
 
 
 @given(st.text())
@@ -152,11 +152,11 @@ def test_json_is_the_same_value_in_printable_characters(text: str) -> None:
 
 @given(st.text())
 def test_lines_are_printable_and_keep_what_is(text: str) -> None:
-    told = printable_lines(text)
-    assert is_safe(told)
-    assert printable_lines(told) == told
+    printed = printable_lines(text)
+    assert is_safe(printed)
+    assert printable_lines(printed) == printed
     if is_safe(text):
-        assert told == text
+        assert printed == text
 
 
 def test_the_console_draws_and_colours_all_the_same() -> None:

@@ -30,8 +30,8 @@ def run(program: str, *arguments: str, columns: int = 80) -> tuple[str, set[str]
     """What the command prints in a process of its own, and the packages it has imported by then."""
     code = TELL_IMPORTS.format(program=program, arguments=arguments, alter=program != "polyhop")
     environment = {"COLUMNS": str(columns), "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    return told.stdout, {name.partition(".")[0] for name in told.stderr.split()}
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    return ended.stdout, {name.partition(".")[0] for name in ended.stderr.split()}
 
 
 def parsed_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int) -> str:
@@ -52,8 +52,8 @@ def test_the_help_is_what_the_parser_makes_of_all_verbs(
 
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_help_needs_no_parser(flag: str) -> None:
-    told, imported = run("polyhop", flag)
-    assert told == help_text("polyhop", 80)
+    printed, imported = run("polyhop", flag)
+    assert printed == help_text("polyhop", 80)
     assert not imported & {*HEAVY, "typer"}
 
 
@@ -112,8 +112,8 @@ with Pipeline(method="cot", lm=ScriptedLM({"answer.cot": {"answer": "Oslo"}})) a
 print(*sys.modules)
 """
     environment = {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    assert not {"polyhop.lm.pocket", "numpy", "onnxruntime", "aiohttp", "rich"} & {*told.stdout.split()}
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert not {"polyhop.lm.pocket", "numpy", "onnxruntime", "aiohttp", "rich"} & {*ended.stdout.split()}
 
 
 def test_help_in_a_narrow_terminal_or_by_another_name_is_made_for_it() -> None:

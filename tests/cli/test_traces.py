@@ -159,8 +159,8 @@ NAMES = st.sampled_from(
 @QUICK
 @given(st.dictionaries(NAMES, VALUES, max_size=5))
 def test_whatever_a_task_puts_out_is_told(output: dict[str, Any]) -> None:
-    told = describe_ask(Ask(id=0, task="own", model="m", fields={}, output=output, text=""))
-    assert all(line.plain.isprintable() for line in (told.head, *told.below))
+    result = describe_ask(Ask(id=0, task="own", model="m", fields={}, output=output, text=""))
+    assert all(line.plain.isprintable() for line in (result.head, *result.below))
 
 
 @QUICK
@@ -169,8 +169,8 @@ def test_whatever_a_task_puts_out_is_told(output: dict[str, Any]) -> None:
     st.dictionaries(st.sampled_from(["ranked", "triplets", "nodes", "references", "variable", "answer"]), VALUES),
 )
 def test_whatever_a_method_remarks_is_told(name: str, data: dict[str, Any]) -> None:
-    told = describe_note(Note(id=0, name=name, data=data), {})
-    assert all(line.plain.isprintable() for line in (told.head, *told.below))
+    result = describe_note(Note(id=0, name=name, data=data), {})
+    assert all(line.plain.isprintable() for line in (result.head, *result.below))
 
 
 @QUICK

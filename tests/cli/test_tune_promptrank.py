@@ -28,8 +28,8 @@ def demo(tmp_path: Path) -> tuple[str | Path, ...]:
 def test_it_tells_what_was_tried_and_keeps_what_was_found(cli: Cli, demo: Any, tmp_path: Path) -> None:
     file, work = tmp_path / "tuned.json", tmp_path / "work"
     more = ("--demos", "2", "--reader", "pocket", "--weights", "0.5,0.9", "-o", "first=20", "--work", work)
-    told = cli(*demo, *more, "--out", file)
-    assert told.code == 0, told.err
+    result = cli(*demo, *more, "--out", file)
+    assert result.code == 0, result.err
     for line in (
         "(the prompt file's)",
         "(none)",
@@ -38,11 +38,11 @@ def test_it_tells_what_was_tried_and_keeps_what_was_found(cli: Cli, demo: Any, t
         "(the defaults)",
         "found: first",
     ):
-        assert line in told.out
-    assert told.out.count("best\n") == 4
-    assert "on the questions it was chosen by; confirm it on others" in told.out
-    assert "56/56 questions" in told.err
-    assert f"--method promptrank --set-from {file}" in told.err
+        assert line in result.out
+    assert result.out.count("best\n") == 4
+    assert "on the questions it was chosen by; confirm it on others" in result.out
+    assert "56/56 questions" in result.err
+    assert f"--method promptrank --set-from {file}" in result.err
     kept = json.loads(file.read_text())
     assert kept["method"] == "promptrank"
     assert kept["settings"]["first"] == 20
@@ -57,11 +57,11 @@ def test_it_tells_what_was_tried_and_keeps_what_was_found(cli: Cli, demo: Any, t
 def test_it_writes_ranked_instructions_and_demonstrations(cli: Cli, demo: Any, tmp_path: Path) -> None:
     ranked, shown = tmp_path / "ranked.txt", tmp_path / "demos.jsonl"
     written = ("--instructions-out", ranked, "--demos-out", shown)
-    told = cli(*demo, "--limit", "7", "--ensembles", "2,3", "--demos", "2", "-o", "first=20", *written)
-    assert told.code == 0, told.err
-    assert all(line in told.out for line in ("max of 2", "mean of 3"))
-    assert f"instructions kept in {ranked}: -o instructions_from={ranked}" in told.err
-    assert f"demonstrations kept in {shown}: -o demos=2 -o demos_from={shown}" in told.err
+    result = cli(*demo, "--limit", "7", "--ensembles", "2,3", "--demos", "2", "-o", "first=20", *written)
+    assert result.code == 0, result.err
+    assert all(line in result.out for line in ("max of 2", "mean of 3"))
+    assert f"instructions kept in {ranked}: -o instructions_from={ranked}" in result.err
+    assert f"demonstrations kept in {shown}: -o demos=2 -o demos_from={shown}" in result.err
     assert len(ranked.read_text().splitlines()) == 4  # which measurement, two given, the prompt file's own
     assert {json.loads(line)["kind"] for line in shown.read_text().splitlines()} == {"bridge", "comparison"}
 
@@ -82,16 +82,16 @@ def test_it_writes_ranked_instructions_and_demonstrations(cli: Cli, demo: Any, t
     ],
 )
 def test_wrong_use_is_named_and_exits_2(cli: Cli, demo: Any, arguments: list[str], message: str) -> None:
-    told = cli(*demo, *arguments)
-    assert told.code == 2, told
-    assert message in told.err
-    assert not told.out
+    result = cli(*demo, *arguments)
+    assert result.code == 2, result
+    assert message in result.err
+    assert not result.out
 
 
 def test_a_generator_is_a_model_that_fills_gaps(cli: Cli, demo: Any) -> None:
-    told = cli(*demo[:-2], "--generate", "3", "--generator", "pocket")
-    assert told.code == 2
-    assert "a T5 that fills gaps writes instructions, as in hf:t5-base" in told.err
+    result = cli(*demo[:-2], "--generate", "3", "--generator", "pocket")
+    assert result.code == 2
+    assert "a T5 that fills gaps writes instructions, as in hf:t5-base" in result.err
 
 
 def test_generated_instructions_are_kept_and_not_made_again(
@@ -121,7 +121,7 @@ def test_an_interrupt_says_how_to_go_on(cli: Cli, demo: Any, tmp_path: Path, mon
         raise KeyboardInterrupt
 
     monkeypatch.setattr("polyhop.evaluation.tuning.promptrank.tune_promptrank", stopped)
-    told = cli(*demo, "--work", tmp_path / "work")
-    assert told.code == 130
-    assert f"the same command resumes it: {tmp_path / 'work'}" in told.err
+    result = cli(*demo, "--work", tmp_path / "work")
+    assert result.code == 130
+    assert f"the same command resumes it: {tmp_path / 'work'}" in result.err
     assert "no --work" in cli(*demo).err

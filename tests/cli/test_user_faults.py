@@ -1,4 +1,4 @@
-"""What a newcomer gets wrong is told before anything is asked: what is wrong, and what would work."""
+"""What a newcomer gets wrong is result before anything is asked: what is wrong, and what would work."""
 
 from __future__ import annotations
 

@@ -162,9 +162,9 @@ async def test_a_call_with_a_problem_is_answered_by_it_and_never_made(wrong: Too
     method = Searcher()
     await using(method, model)
     assert [made.id for made in method.made] == ["c2"]
-    told, found = model.calls[1].messages[-2:]
-    assert problem in told["content"]
-    assert (told["tool_call_id"], found["tool_call_id"]) == ("c1", "c2")
+    complaint, found = model.calls[1].messages[-2:]
+    assert problem in complaint["content"]
+    assert (complaint["tool_call_id"], found["tool_call_id"]) == ("c1", "c2")
 
 
 async def test_calls_that_may_not_be_parallel_are_cut_to_the_first() -> None:

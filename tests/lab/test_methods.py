@@ -106,8 +106,8 @@ def test_a_closed_book_of_searchain_never_says_that_something_will_be_looked_up(
             pipeline.ask(_question(), kind=kind)
         for request, _ in lm.replies:
             tasks.add(request.task)
-            told = [turn["content"] for turn in request.messages if turn["role"] != "assistant"]
-            assert LOOKED_UP.findall("\n".join(told)) == [], (persona, request.task)
+            shown = [turn["content"] for turn in request.messages if turn["role"] != "assistant"]
+            assert LOOKED_UP.findall("\n".join(shown)) == [], (persona, request.task)
     assert tasks == {"searchain.chain", "searchain.trace"}
 
 

@@ -63,9 +63,9 @@ async def test_every_request_carries_its_own_seed_whatever_the_model_says_it_tak
 
 def test_a_samples_seed_is_the_same_in_every_process_and_fits_every_server() -> None:
     code = "from polyhop.lm.base import seed_of; print([seed_of(3, 't', n) for n in range(200)])"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     here = [seed_of(3, "t", n) for n in range(200)]
-    assert json.loads(told) == here
+    assert json.loads(there) == here
     assert len(set(here)) == 200
     assert all(0 <= seed < 2**31 for seed in here if seed is not None)
     assert here[1:] != [seed_of(3, "u", n) for n in range(1, 200)] != [seed_of(4, "t", n) for n in range(1, 200)]

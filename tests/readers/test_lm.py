@@ -251,10 +251,10 @@ def test_titles_and_texts_of_all_hops_stand_in_one_prompt(rendering: Rendering) 
     for page in (MILL, ANDERS):
         assert page.title in turns[-1]["content"]
         assert page.text in turns[-1]["content"]
-    told = [turn["content"] for turn in turns if turn["role"] == "assistant"]
-    assert len(told) == 6
-    assert any("no" in text.split() or '"no"' in text for text in told)
-    assert any("yes" in text.split() or '"yes"' in text for text in told)
+    replies = [turn["content"] for turn in turns if turn["role"] == "assistant"]
+    assert len(replies) == 6
+    assert any("no" in text.split() or '"no"' in text for text in replies)
+    assert any("yes" in text.split() or '"yes"' in text for text in replies)
 
 
 async def test_a_path_is_read_in_one_call_with_its_tokens_confidence() -> None:

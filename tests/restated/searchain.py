@@ -120,7 +120,7 @@ def search_in_the_chain(
     final = None
     long_form = form == "long" or (form is None and kind == "long")
 
-    def told(shown: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
+    def fields_of(shown: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
         said_before = {"chains": [chain for chain, _ in shown], "feedback": [fed for _, fed in shown]}
         return {"question": question, "kind": kind, "open_book": open_book, **said_before}
 
@@ -132,7 +132,7 @@ def search_in_the_chain(
         shown = list(zip(chains, feedback, strict=True))
 
         def too_long(turns: Sequence[tuple[Any, Any]]) -> bool:
-            return world.prompt_tokens("searchain.chain", told(turns)) > context_tokens
+            return world.prompt_tokens("searchain.chain", fields_of(turns)) > context_tokens
 
         if shown and (passage := shown[-1][1]["passage"]) and too_long(shown):
             for length in range(world.count_tokens(passage.text) - 1, -1, -1):
@@ -142,7 +142,7 @@ def search_in_the_chain(
                     break
         while shown and too_long(shown):
             shown = shown[1:]
-        said = recorder.ask("searchain.chain", **told(shown))
+        said = recorder.ask("searchain.chain", **fields_of(shown))
         chain: list[dict[str, Any]] = (
             [dict(node) for node in said["nodes"]] if said else [{"query": question, "answer": None}]
         )

@@ -173,6 +173,6 @@ def test_the_command_line_searches_answers_and_runs_with_it(cli: Cli, tmp_path: 
     assert "Answer: Elstow" in cli("ask", question, *given, "--method", "one-r").out
     assert cli("run", "--dataset", questions, *given, "--method", "one-r", "--out", tmp_path / "run").code == 0
     assert "ppr?first=3" in (tmp_path / "run" / "run.json").read_text()
-    told = cli("ask", question, "--corpus", corpus, "--retriever", "ppr?damping=2")
-    assert told.code == 2
-    assert "damping=2: must be above 0 and below 1" in told.err
+    result = cli("ask", question, "--corpus", corpus, "--retriever", "ppr?damping=2")
+    assert result.code == 2
+    assert "damping=2: must be above 0 and below 1" in result.err

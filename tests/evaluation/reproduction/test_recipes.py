@@ -124,7 +124,7 @@ def every_shape() -> list[tuple[str, int]]:
     return [(key, i) for key in keys() for i in range(len(recipe(key).shape))]
 
 
-def told(key: str, i: int, numbers: dict[str, float]) -> bool | None:
+def holds(key: str, i: int, numbers: dict[str, float]) -> bool | None:
     """The verdict on a claim if the rows have these numbers in its column, and others in the other columns."""
     table = recipe(key)
     columns = columns_of(table)
@@ -150,16 +150,16 @@ def where_it_holds(shape: Shape) -> dict[str, float]:
 def test_a_claim_holds_or_not_by_our_numbers_and_is_open_until_they_all_are_known(key: str, i: int) -> None:
     shape = recipe(key).shape[i]
     numbers = where_it_holds(shape)
-    assert told(key, i, numbers) is True
+    assert holds(key, i, numbers) is True
     for low, high in (*shape.lower, *shape.level):
         wrong = {**numbers, low: numbers[high] + shape.within + 0.1}
-        assert told(key, i, wrong) is False, (low, high)
-        assert told(key, i, {low: wrong[low], high: wrong[high]}) is False  # one pair is enough to contradict it
+        assert holds(key, i, wrong) is False, (low, high)
+        assert holds(key, i, {low: wrong[low], high: wrong[high]}) is False  # one pair is enough to contradict it
     for (above, fallen), (_, other) in shape.steeper:
-        assert told(key, i, {**numbers, fallen: numbers[above]}) is False  # it does not fall
-        assert told(key, i, {**numbers, other: numbers[other] - 2}) is False  # the other falls more
+        assert holds(key, i, {**numbers, fallen: numbers[above]}) is False  # it does not fall
+        assert holds(key, i, {**numbers, other: numbers[other] - 2}) is False  # the other falls more
     for name in numbers:
-        assert told(key, i, {row: value for row, value in numbers.items() if row != name}) is None
+        assert holds(key, i, {row: value for row, value in numbers.items() if row != name}) is None
 
 
 @pytest.mark.parametrize(

@@ -44,15 +44,15 @@ def test_a_recipe_sets_what_the_paper_had(key: str) -> None:
 
 
 class Dpr:
-    """A reader that can be told how to pick its spans."""
+    """A reader that takes the way to pick its spans."""
 
     name, threshold, span = "dpr-like", 1.5, "joint"
 
     def __init__(self) -> None:
-        self.told: set[str | None] = set()
+        self.spans: set[str | None] = set()
 
     def read(self, question: str, passages: Sequence[Passage], *, span: Any = None) -> list[Span]:
-        self.told.add(span)
+        self.spans.add(span)
         return []
 
 
@@ -83,7 +83,7 @@ def test_a_table_says_which_reader_and_demonstrations_it_had(hotpotqa: dict[str,
     found = reproduce("searchain/table2", hotpotqa, ScriptedLM(knows), reader=reader)
     assert (found.reader, found.demonstrations) == ("dpr-like", {"searchain": "2"})
     assert found.settings == {"searchain": {"consistency": "one-way", "span": "independent"}}
-    assert reader.told == {"independent"}
+    assert reader.spans == {"independent"}
     kept = found.to_dict()
     assert (kept["reader"], kept["demonstrations"], kept["settings"]) == (
         "dpr-like",

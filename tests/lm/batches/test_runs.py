@@ -322,25 +322,25 @@ def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str | Path]:
 def test_the_command_prints_the_next_step_and_continues(cli: Cli, words: list[str | Path], tmp_path: Path) -> None:
     batch = tmp_path / "a batch"
     command = [*words, "--lm", LM, "--batch", batch, "--out", tmp_path / "run"]
-    told = cli(*command)
-    assert (told.code, told.out) == (3, "")
-    assert "waiting for the results of 2 requests, 1 file in" in told.err
+    result = cli(*command)
+    assert (result.code, result.out) == (3, "")
+    assert "waiting for the results of 2 requests, 1 file in" in result.err
     asked, results = f"'{batch}/requests-0001.jsonl'", f"'{batch}/results-0001.jsonl'"
-    assert f"vllm run-batch -i {asked} -o {results}.part --model tiny" in told.err
-    assert f"&& mv {results}.part {results}" in told.err
+    assert f"vllm run-batch -i {asked} -o {results}.part --model tiny" in result.err
+    assert f"&& mv {results}.part {results}" in result.err
     assert cli(*command).code == 3
     first, second = kit.requests(batch)
     kit.write(batch / "results-0001.jsonl", [kit.result(first), kit.failure(second, 503, "busy")])
-    told = cli(*command)
-    assert told.code == 3
-    assert "1 reply read" in told.err
-    assert "1 request failed, 0 of them without a result; they are sent again" in told.err
-    assert "1 x 503 Service Unavailable: busy" in told.err
-    assert "requests-0002.jsonl: 1 request to" in told.err
+    result = cli(*command)
+    assert result.code == 3
+    assert "1 reply read" in result.err
+    assert "1 request failed, 0 of them without a result; they are sent again" in result.err
+    assert "1 x 503 Service Unavailable: busy" in result.err
+    assert "requests-0002.jsonl: 1 request to" in result.err
     assert kit.serve(batch) == 1
-    told = cli(*command, "--json")
-    assert told.code == 0
-    assert json.loads(told.out)["questions"] == 2
+    result = cli(*command, "--json")
+    assert result.code == 0
+    assert json.loads(result.out)["questions"] == 2
 
 
 def test_for_openai_the_command_prints_its_api_calls(
@@ -348,12 +348,12 @@ def test_for_openai_the_command_prints_its_api_calls(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    told = cli(*words, "--lm", "openai:gpt-4o-mini", "--batch", tmp_path / "b", "--out", tmp_path / "run")
-    assert told.code == 3
-    assert f"-F purpose=batch -F file=@{tmp_path}/b/requests-0001.jsonl" in told.err
-    assert '"endpoint": "/v1/chat/completions", "completion_window": "24h"' in told.err
-    assert f"-o {tmp_path}/b/errors-0001.jsonl" in told.err
-    assert "sk-secret" not in told.err + (tmp_path / "b" / "requests-0001.jsonl").read_text()
+    result = cli(*words, "--lm", "openai:gpt-4o-mini", "--batch", tmp_path / "b", "--out", tmp_path / "run")
+    assert result.code == 3
+    assert f"-F purpose=batch -F file=@{tmp_path}/b/requests-0001.jsonl" in result.err
+    assert '"endpoint": "/v1/chat/completions", "completion_window": "24h"' in result.err
+    assert f"-o {tmp_path}/b/errors-0001.jsonl" in result.err
+    assert "sk-secret" not in result.err + (tmp_path / "b" / "requests-0001.jsonl").read_text()
 
 
 @pytest.mark.slow
@@ -362,10 +362,10 @@ def test_several_methods_share_one_batch(cli: Cli, words: list[str | Path], tmp_
     command += ["--out", tmp_path / "run"]
     assert cli(*command).code == 3
     assert kit.serve(tmp_path / "b") == 6
-    told = cli(*command)
-    assert told.code == 0
-    assert "one-r" in told.out
-    assert "promptrank was left out: promptrank needs score" in told.err
+    result = cli(*command)
+    assert result.code == 0
+    assert "one-r" in result.out
+    assert "promptrank was left out: promptrank needs score" in result.err
     assert (tmp_path / "run" / "cot" / "metrics.json").exists()
 
 
@@ -385,17 +385,17 @@ def test_the_command_refuses_contradictory_options(
     cli: Cli, words: list[str | Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str], why: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    told = cli(*words, "--batch", "b", *more)
-    assert told.code == 2
-    assert why in told.err
+    result = cli(*words, "--batch", "b", *more)
+    assert result.code == 2
+    assert why in result.err
 
 
 def test_an_invalid_result_file_is_named(cli: Cli, words: list[str | Path], tmp_path: Path) -> None:
     command = [*words, "--lm", LM, "--batch", tmp_path / "b", "--out", tmp_path / "run"]
     cli(*command)
     (tmp_path / "b" / "other.jsonl").write_text('{"custom_id": "request-1"}\n')
-    told = cli(*command)
-    assert told.code == 2
-    assert f"{tmp_path}/b/other.jsonl:1: not a result of a batch" in told.err
+    result = cli(*command)
+    assert result.code == 2
+    assert f"{tmp_path}/b/other.jsonl:1: not a result of a batch" in result.err
     assert DataError.exit_code == 2
     assert "1 line skipped" in cli(*command, "--skip-bad").err

@@ -18,8 +18,8 @@ jobs_drawn = st.lists(st.builds(Job, ids, st.lists(st.integers(1, 3), min_size=1
 
 def views_of(row: Row) -> list[list[int]]:
     """For each token of a row without a past, the tokens it sees, in the order of their positions."""
-    told = list(zip(row.positions, row.tokens, strict=True))
-    return [[token for _, token in sorted(told[slot] for slot in np.flatnonzero(sees))] for sees in row.mask()]
+    laid_out = list(zip(row.positions, row.tokens, strict=True))
+    return [[token for _, token in sorted(laid_out[slot] for slot in np.flatnonzero(sees))] for sees in row.mask()]
 
 
 @settings(max_examples=150, deadline=None)

@@ -271,12 +271,12 @@ def greedily(lm: TransformersLM, text: str, most: int) -> tuple[list[int], list[
                 logits = model(input_ids=torch.tensor([prompt]), decoder_input_ids=torch.tensor([[0, *written]])).logits
             else:
                 logits = model(input_ids=torch.tensor([prompt + written])).logits
-        told = logits[0, -1].log_softmax(-1)
-        best = int(told.argmax())
+        logprobs = logits[0, -1].log_softmax(-1)
+        best = int(logprobs.argmax())
         if best == model.generation_config.eos_token_id:
             break
         written.append(best)
-        values.append(float(told[best]))
+        values.append(float(logprobs[best]))
     return written, values
 
 

@@ -88,8 +88,8 @@ def test_generation_does_not_change() -> None:
     patch_attention(ours)
     ids = torch.randint(3, 50, (2, 12), generator=torch.Generator().manual_seed(3))
     for beams in (1, 3):
-        told = [model.generate(input_ids=ids, max_new_tokens=8, num_beams=beams).tolist() for model in (plain, ours)]
-        assert told[0] == told[1]
+        outputs = [model.generate(input_ids=ids, max_new_tokens=8, num_beams=beams).tolist() for model in (plain, ours)]
+        assert outputs[0] == outputs[1]
 
 
 def test_other_models_are_left_alone() -> None:

@@ -204,8 +204,8 @@ async def test_a_paragraph_keeps_its_citations_as_content() -> None:
 )
 async def test_a_call_that_cannot_be_made_says_why(wrong: ToolCall, said: str) -> None:
     answer, model = await acted(search("maker"), calling(wrong, call("search", query="Ann")), END)
-    _, told, found = results(model.calls[2])
-    assert said in told
+    _, refusal, found = results(model.calls[2])
+    assert said in refusal
     assert numbers(found) == "3 1^"
     assert [step.query for step in answer.trace.searches] == ["maker", "Ann"]
     assert answer.statistics["refused calls"] == (said != NOTHING)
