@@ -103,15 +103,15 @@ class Mutant:
     occurrence: int
     line: int
 
-    def code(self) -> str:
-        """Return the source of the changed module."""
-        source = (ROOT / self.path).read_text(encoding="utf-8")
+    def applied(self, source: str) -> str:
+        """Return the source of the module with the change."""
         return str(mutate_code(source, get_operator(self.operator)(), self.occurrence))
 
     def diff(self) -> str:
         """Return the change as a unified diff."""
-        before = (ROOT / self.path).read_text(encoding="utf-8").splitlines()
-        return "\n".join(difflib.unified_diff(before, self.code().splitlines(), self.path, self.path, "", "", 1, ""))
+        source = (ROOT / self.path).read_text(encoding="utf-8")
+        before, after = source.splitlines(), self.applied(source).splitlines()
+        return "\n".join(difflib.unified_diff(before, after, self.path, self.path, "", "", 1, ""))
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,8 @@ def sample(area: str, count: int, seed: int) -> list[Mutant]:
 def judge(mutant: Mutant, folder: Path) -> Outcome:
     """Run the tests over a mutant; ``folder`` holds a copy of the source, which is as before afterwards."""
     changed = folder / mutant.path
-    before = changed.read_bytes()
-    changed.write_text(mutant.code(), encoding="utf-8")
+    before = changed.read_text(encoding="utf-8")
+    changed.write_text(mutant.applied(before), encoding="utf-8")
     area, module = AREAS[mutant.area], Path(mutant.path)
     try:
         for name, tests in (("near", area.nearest(module)), ("far", area.farther(module))):
@@ -160,7 +160,7 @@ def judge(mutant: Mutant, folder: Path) -> Outcome:
                 return Outcome(mutant, name if ended is False else "hung")
         return Outcome(mutant, "")
     finally:
-        changed.write_bytes(before)
+        changed.write_text(before, encoding="utf-8")
 
 
 def _passes(tests: Sequence[str], folder: Path) -> bool | None:
