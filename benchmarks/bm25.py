@@ -1,12 +1,12 @@
-"""BM25 at scale: our search against bare tantivy doing the same work, and what building an index takes.
+"""BM25 at scale: polyhop's search compared with bare tantivy doing the same work, and the cost of building an index.
 
     python -m benchmarks.bm25 [--passages 1000000] [--check]
 
-Both engines hold the same synthetic passages (Zipf-distributed words, about 95 a passage, from a seed) under the same
-analyser. Bare tantivy parses the query, takes 10 hits and reads their stored title and text; ours does what
-``BM25.search`` does. Queries run in interleaved repeats in one process; the figure is CPU time a query, the best repeat
-of each engine. Builds run each in a process of its own, for its peak memory. With ``--check`` the exit status is 1 when
-search takes more than 1.2 times bare tantivy, or a build 1 GB.
+Both engines have the same synthetic passages (Zipf-distributed words, about 95 per passage, from a seed) and the same
+analyser. Bare tantivy parses the query, takes 10 hits and reads their stored title and text; ours is ``BM25.search``.
+Queries run in interleaved repeats in one process; the figure is CPU time per query, the best repeat of each engine.
+Each build runs in its own process, to measure its peak memory. With ``--check`` the exit code is 1 if search takes more
+than 1.2 times as long as bare tantivy, or a build more than 1 GB.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SYLLABLES = [c + v for c in "bcdfghklmnprstvz" for v in ("a", "e", "i", "o", "u"
 
 
 class Synthetic:
-    """Passages made from a seed as they are asked for: none is held. Every second one mentions another's title."""
+    """Passages generated from a seed on demand; none is kept. Every second one mentions another's title."""
 
     def __init__(self, count: int, seed: int = 7) -> None:
         self.count, self.seed = count, seed
@@ -62,11 +62,11 @@ class Synthetic:
                 yield Passage(f"p{number}", self.title(number), " ".join(found))
 
     def title(self, number: int) -> str:
-        """Two capitalised words, distinct for every passage."""
+        """Return two capitalised words, distinct for every passage."""
         return f"{_word(number % 5003).title()} {_word(40_000 + number // 5003).title()}"
 
     def queries(self, count: int, seed: int = 11) -> list[str]:
-        """Questions of 10 content words and 5 stop words, each drawn from one passage, so that it has an answer."""
+        """Return questions of 10 content words and 5 stop words, each drawn from a passage that answers it."""
         rng = np.random.default_rng(seed)
         made: list[str] = []
         for passage in Synthetic(4 * count, self.seed):
@@ -80,7 +80,7 @@ class Synthetic:
 
 
 def _word(number: int) -> str:
-    """A pronounceable word of its own for every number.
+    """Return a pronounceable word, distinct for every number.
 
     >>> _word(1000), _word(40000)
     ('taben', 'malabi')
@@ -94,7 +94,7 @@ def _word(number: int) -> str:
 
 
 def bare_index(folder: Path) -> tantivy.Index:
-    """A tantivy index of one stored field, title and text together, under our analyser."""
+    """A tantivy index with one stored field for title and text, and our analyser."""
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("body", stored=True, tokenizer_name="same", index_option="freq")
     folder.mkdir(exist_ok=True)
@@ -104,7 +104,7 @@ def bare_index(folder: Path) -> tantivy.Index:
 
 
 def bare_search(index: tantivy.Index) -> Callable[[str], list[list[str]]]:
-    """Parse, take the hits, read what they store."""
+    """Parse the query, take the hits and read their stored texts."""
     searcher = index.searcher()
 
     def search(query: str) -> list[list[str]]:
@@ -116,7 +116,7 @@ def bare_search(index: tantivy.Index) -> Callable[[str], list[list[str]]]:
 
 
 def build(what: str, count: int, folder: Path) -> None:
-    """One build, in this process; prints its seconds and this process' peak memory as JSON."""
+    """Build an index in this process; print the seconds and this process's peak memory as JSON."""
     start = time.perf_counter()
     if what == "bare":
         writer = bare_index(folder / "bare").writer(256 * 2**20, 2)
@@ -134,7 +134,7 @@ def build(what: str, count: int, folder: Path) -> None:
 
 
 def build_apart(what: str, count: int, folder: Path) -> dict[str, float]:
-    """``build`` in a process of its own."""
+    """Run ``build`` in a new process."""
     command = [sys.executable, "-m", "benchmarks.bm25", "--passages", str(count), "--build", what]
     run = subprocess.run([*command, "--folder", str(folder)], check=True, capture_output=True, text=True)
     result: dict[str, float] = json.loads(run.stdout)
@@ -142,12 +142,12 @@ def build_apart(what: str, count: int, folder: Path) -> dict[str, float]:
 
 
 def size_of(folder: Path) -> float:
-    """Megabytes in a folder."""
+    """Return the megabytes in a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20
 
 
 def milliseconds(searches: Sequence[Callable[[str], object]], queries: Sequence[str], repeats: int) -> list[float]:
-    """CPU time a query of each, the least of interleaved repeats."""
+    """Return the CPU time per query of each engine, the minimum of interleaved repeats."""
     best = [float("inf")] * len(searches)
     for repeat in range(repeats + 1):
         for i, search in enumerate(searches):
@@ -160,7 +160,7 @@ def milliseconds(searches: Sequence[Callable[[str], object]], queries: Sequence[
 
 
 def main() -> None:
-    """Measure, print the table and, asked to, check the bars."""
+    """Measure, print the table and, with ``--check``, check the bars."""
     made = parser(__doc__)
     made.add_argument("--passages", type=int, default=1_000_000)
     made.add_argument("--queries", type=int, default=300)

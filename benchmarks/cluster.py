@@ -1,9 +1,9 @@
-"""How much faster two workers of a Ray cluster answer than one: ``python -m benchmarks.cluster [--check]``.
+"""The speed-up of two workers of a Ray cluster over one: ``python -m benchmarks.cluster [--check]``.
 
-500 questions (the demo set's, again and again) by ``resp``, whose model is a server on this machine that takes 100 ms a
-call. Each worker has the same number of questions under way. Timed are the questions, without the start of the cluster
-and its workers; the driver, the workers and the server share this machine's cores, so two should be free. Then the same
-500 once more over both workers and in one process: the files must be the same.
+500 questions (those of the demo set, repeated) are answered by ``resp`` with a model server on this machine that takes
+100 ms per call. Each worker has the same number of concurrent questions. The time excludes the start of the cluster and
+its workers. The driver, the workers and the server share this machine's cores, so two should be free. Then the same 500
+questions run with both workers and in a single process: the files must be equal.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from polyhop.types import Question
 LATENCY, METHOD, CORPUS = 0.1, "resp", "demo"
 REPLY = "Sufficient: no\nAnswered: yes\nAnswer: Paris\nSub-question: And then?"
 LEAST = 1.8
-"""Times as many questions a second."""
+"""Minimum ratio of the questions per second."""
 
 
 def questions(count: int) -> list[Question]:
-    """The demo set's, each time with other ids and words."""
+    """Return the questions of the demo set, repeated with other ids and words."""
     asked = itertools.islice(itertools.cycle(read_questions("demo")), count)
     return [replace(each, id=f"{n}-{each.id}", text=f"{each.text} ({n})") for n, each in enumerate(asked)]
 
 
 @contextmanager
 def server() -> Iterator[str]:
-    """The URL of the model, a process of its own."""
+    """Start the model server in its own process; yield its URL."""
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs,), daemon=True)
@@ -66,7 +66,7 @@ def _serve(to: Connection) -> None:
 
 
 def rate(asked: list[Question], url: str, workers: int, each: int) -> float:
-    """Questions a second, by so many workers with ``each`` questions under way."""
+    """Return the questions per second of some workers with ``each`` concurrent questions per worker."""
     options: dict[str, Any] = {"cache": False}
     lm = f"openai:tiny@{url}"
     with Pipeline(CORPUS, METHOD, lm, **options) as pipeline:
@@ -84,7 +84,7 @@ def rate(asked: list[Question], url: str, workers: int, each: int) -> float:
 
 
 def same(asked: list[Question], url: str, each: int) -> bool:
-    """Whether both workers keep the files of one process."""
+    """Return True if both workers write the same files as a single process."""
     with tempfile.TemporaryDirectory() as folder:
         given: dict[str, Any] = {"lm": f"openai:tiny@{url}", "cache": False, "concurrency": 2 * each}
         kept = []
@@ -95,7 +95,7 @@ def same(asked: list[Question], url: str, each: int) -> bool:
 
 
 def main() -> None:
-    """Measure, print and, asked to, check the bar."""
+    """Measure, print and, with ``--check``, check the bar."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="exit with 1 when the bar is missed")
     parser.add_argument("--questions", type=int, default=500)

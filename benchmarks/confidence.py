@@ -1,25 +1,25 @@
-"""How well a language model's confidence tells its right answers from its wrong ones, on recorded answers.
+"""The quality of a language model's confidence as a predictor of right answers, on recorded answers.
 
     python -m benchmarks.confidence --data DIR [--measure generated|sentence|answer] [--gold FILE …]
 
-Reads ProbTree's question trees (``DIR/transcripts/probtree_*.json``: every node answered closed-book and open-book,
-each answer with the mean log-probability of what was generated: the answer alone on HotpotQA, reasoning and answer on
-2Wiki and MuSiQue). An answer is right when it and a reference contain one another, normalised. The reference is
+Reads ProbTree's question trees (``DIR/transcripts/probtree_*.json``): every node is answered closed-book and open-book,
+each answer with the mean log-probability of the generated text: only the answer on HotpotQA, reasoning and answer on
+2Wiki and MuSiQue. An answer is right if it contains a reference, or the reference contains it, normalised. The
+reference is
 
-* gold, for the root questions that ``DIR``'s questions or a ``--gold`` file hold (``question``, ``answers``);
-* else a second, better-informed answer to the same question, a stand-in for gold that is wrong now and then: a
-  sub-question's open-book answer judges its closed-book one, a root's answer composed from its children judges both.
-  An open-book answer to a sub-question has no better one beside it and is not judged.
+* the gold answer, for the root questions in ``DIR``'s questions or a ``--gold`` file (``question``, ``answers``);
+* else a second, better-informed answer to the same question, a substitute that is sometimes wrong: a sub-question's
+  open-book answer judges its closed-book one, and a root's answer composed from its children judges both. There is no
+  better answer for an open-book answer to a sub-question, so it is not judged.
 
 Answers without a log-probability (recorded as "Unknown", −100) are counted and left out. ``mean`` is the exponential of
-the mean log-probability of what ``--measure`` names:
+the mean log-probability of the text selected by ``--measure``:
 
-* ``generated``: all that was generated, as recorded;
-* ``sentence``, as ``ge -o confidence=sentence`` takes it: the reasoning alone, if the copy of the answer after it cost
-  nothing, as copies hardly do;
-* ``answer``, as ``ge`` takes it by default: the answer's first writing. Of a reply with reasoning this is the least
-  that it can be, as if every other word had cost nothing. On HotpotQA, where the answer is all that was generated, the
-  three are the same, and recorded.
+* ``generated``: the whole generated text, as recorded;
+* ``sentence``, as in ``ge -o confidence=sentence``: only the reasoning, on the assumption that the copy of the answer
+  after it had probability 1, which is nearly true of copies;
+* ``answer``, the default of ``ge``: the answer's first occurrence. For a reply with reasoning this is a lower bound,
+  as if every other word had probability 1. On HotpotQA only the answer was generated, so the three are equal.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from polyhop.metrics import cover_em
 How = Literal["closed", "open"]
 Measure = Literal["generated", "sentence", "answer"]
 CHARACTERS = 4.5
-"""Characters of a token, about: the records do not hold the tokens."""
+"""Approximate characters per token: the records do not contain the tokens."""
 Gold = Mapping[str, Sequence[str]]
 QUESTIONS = ("hotpotqa", "2wikimultihopqa", "musique")
 RETRIEVE_BELOW = (0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.92, 0.94, 0.96, 0.98, 1.0)
@@ -58,13 +58,13 @@ class Prediction:
 
     @property
     def mean(self) -> float:
-        """The geometric mean of the tokens' probabilities; 0 without."""
+        """The geometric mean of the tokens' probabilities; 0 without a log-probability."""
         return 0.0 if self.logprob is None else math.exp(min(0.0, self.logprob))
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One question of a tree. ``composed``: the answer got from its children's answers; ``gold``: where known."""
+    """A question of a tree. ``composed``: the answer derived from its children's; ``gold``: the gold answers."""
 
     closed: Prediction
     open: Prediction
@@ -73,11 +73,11 @@ class Node:
     gold: Sequence[str]
 
     def prediction(self, how: How) -> Prediction:
-        """The answer got one way."""
+        """Return the answer of one kind."""
         return self.closed if how == "closed" else self.open
 
     def right(self, how: How) -> bool | None:
-        """Whether that answer agrees with its reference; None without a reference."""
+        """Return True if that answer agrees with its reference; None without a reference."""
         prediction = self.prediction(how)
         if self.gold:
             return agree(prediction.text, self.gold)
@@ -87,7 +87,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How well one kind of answer's confidence does: n judged, share right, AUROC, ECE of ``mean``."""
+    """The quality of the confidence of one kind of answer: number judged, share right, AUROC, ECE of ``mean``."""
 
     n: int
     right: float
@@ -96,7 +96,7 @@ class Quality:
 
 
 def agree(prediction: str, references: Iterable[str]) -> bool:
-    """Whether an answer and one of the references contain one another.
+    """Return True if the answer contains one of the references, or one of them contains it.
 
     >>> agree("Crown Prince Hyomyeong (posthumously named Ikjong).", ["Hyomyeong"]), agree("no", ["Norway"])
     (True, False)
@@ -105,12 +105,12 @@ def agree(prediction: str, references: Iterable[str]) -> bool:
 
 
 def read_trees(path: Path, gold: Gold, measure: Measure = "generated") -> list[Node]:
-    """Every node of a file of trees."""
+    """Yield every node of a file of trees."""
     return [_node(row, gold, measure) for tree in json.loads(path.read_text()) for row in tree]
 
 
 def measured(text: str, logprob: float, reply: str, measure: Measure) -> float:
-    """The mean log-probability of a part of ``reply``, where that of all of it is ``logprob`` and the rest is certain.
+    """Return the mean log-probability of a part of ``reply``, if the whole has ``logprob`` and the rest is certain.
 
     >>> measured("Rome", -0.1, "It is Rome. So the answer is: Rome.", "generated")
     -0.1
@@ -142,22 +142,22 @@ def read_gold(data: Path, more: Iterable[Path] = ()) -> dict[str, Sequence[str]]
 
 
 def judged(nodes: Iterable[Node], how: How) -> tuple[list[float], list[bool]]:
-    """The confidence ``mean`` of every answer that can be judged, and whether it is right."""
+    """Return the confidence ``mean`` of every answer that can be judged, and whether it is right."""
     cases = [(prediction.mean, right) for node in nodes if (prediction := node.prediction(how)).logprob is not None
              and (right := node.right(how)) is not None]  # fmt: skip
     return [sure for sure, _ in cases], [right for _, right in cases]
 
 
 def quality(nodes: Iterable[Node], how: How) -> Quality:
-    """AUROC and ECE of one kind of answer."""
+    """Return AUROC and ECE of one kind of answer."""
     sure, right = judged(nodes, how)
     share = sum(right) / len(right) if right else 0.0
     return Quality(len(sure), share, auroc(sure, right), calibration_error(calibration_bins(sure, right)))
 
 
 def retrieving(nodes: Sequence[Node], below: float) -> dict[str, float]:
-    """What ``retrieve_below`` costs and saves over sub-questions: searches a question, the share right of the answers
-    kept closed-book, and of all right closed-book answers the share that is searched for nonetheless."""
+    """Return the cost and benefit of ``retrieve_below`` over sub-questions: searches per question, the share right of
+    the answers kept closed-book, and the share of the right closed-book answers that are searched for nonetheless."""
     cases = [(node.closed.mean, right) for node in nodes if node.leaf and (right := node.right("closed")) is not None]
     kept = [right for sure, right in cases if sure >= below]
     rights = sum(right for _, right in cases)
@@ -169,8 +169,8 @@ def retrieving(nodes: Sequence[Node], below: float) -> dict[str, float]:
 
 
 def answering(nodes: Sequence[Node], below: float) -> dict[str, float]:
-    """What ``retrieve_below`` comes to over composed questions: the share searched, and the share right if those are
-    answered open-book and the others closed-book; an answer that was given up is wrong."""
+    """Return the effect of ``retrieve_below`` on composed questions: the share searched, and the share right if those
+    are answered open-book and the others closed-book; a missing answer is wrong."""
     cases = [node for node in nodes if node.composed is not None and node.composed.logprob is not None]
     ways: list[How] = ["open" if node.closed.mean < below else "closed" for node in cases]
     right = [
@@ -181,8 +181,8 @@ def answering(nodes: Sequence[Node], below: float) -> dict[str, float]:
 
 
 def keeping(nodes: Sequence[Node], above: float) -> dict[str, float]:
-    """What ``keep_above`` costs and saves over judged open-book answers: the share dropped, the share right of what is
-    kept, and of all right and of all wrong answers the share that is dropped."""
+    """Return the cost and benefit of ``keep_above`` over judged open-book answers: the share dropped, the share right
+    of those kept, and the shares of the right and of the wrong answers that are dropped."""
     sure, right = judged(nodes, "open")
     kept = [good for value, good in zip(sure, right, strict=True) if value >= above]
     wrong = len(right) - sum(right)
@@ -195,7 +195,7 @@ def keeping(nodes: Sequence[Node], above: float) -> dict[str, float]:
 
 
 def show(name: str, nodes: Sequence[Node]) -> None:
-    """The tables of one data set."""
+    """Print the tables of one data set."""
     known = sum(bool(node.gold) for node in nodes)
     print(f"\n== {name}: {counted(len(nodes), 'questions')}, gold for {known}")
     print(f"{'answers':<24}{'n':>6}{'right':>8}{'AUROC':>8}{'ECE':>8}{'gave up':>9}")
@@ -235,7 +235,7 @@ def _number(value: float | None) -> str:
 
 
 def main() -> None:
-    """Read the recorded answers and print the tables, one data set at a time and all together."""
+    """Read the recorded answers and print the tables, for each data set and for all together."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the folder with transcripts/ and the question sets")
     parser.add_argument("--gold", type=Path, nargs="*", default=[], help="more questions with their gold answers")

@@ -1,9 +1,9 @@
-"""Cores of their own for a server and its client, kept awake, so that neither's CPU time tells of the other.
+"""Separate cores for a server and its client, kept awake, so that neither affects the other's CPU time.
 
-On a small machine two things count as a process' CPU time that it did not do. A server that wakes on the client's
-core throws out what that holds in its caches; and a core that slept since the last call, as one does that waits for
-replies, begins the next one slowly, on a virtual machine all the more. So the server is given a core, the client the
-others, and each core has a process of the idle class to run, which gives way to any other at once.
+On a small machine two effects inflate the CPU time of a process. A server that wakes on the client's core evicts the
+client's data from the caches; and a core that slept while it waited for a reply starts slowly, especially on a virtual
+machine. So the server gets one core and the client the others, and each core runs a process of the idle class, which
+yields to any other at once.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _FOR_EVER = "import os\nwhile os.getppid() == {parent}:\n    for _ in range(1000
 
 @contextmanager
 def apart(server: int) -> Iterator[None]:
-    """The server (its process number) on one core, this process on the others, and all awake. Where there is one core,
-    or no way to say so (as on macOS), things go as they come."""
+    """Pin the server (a process id) to one core and this process to the others, and keep all awake. With a single core,
+    or if processes cannot be pinned (as on macOS), do nothing."""
     ours: set[int] = os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") else set()
     if len(ours) < 2:
         yield
@@ -37,8 +37,8 @@ def apart(server: int) -> Iterator[None]:
 
 @contextmanager
 def awake(core: int) -> Iterator[int]:
-    """Keep a core from sleeping, at no cost to what runs on it, by a process whose number is given; it ends when this
-    process does, killed or not."""
+    """Keep a core from sleeping, at no cost to other processes, by a process whose id is returned; it ends with this
+    process, even if that is killed."""
     with subprocess.Popen([sys.executable, "-c", _FOR_EVER.format(parent=os.getpid())]) as idler:
         os.sched_setscheduler(idler.pid, os.SCHED_IDLE, os.sched_param(0))
         os.sched_setaffinity(idler.pid, {core})

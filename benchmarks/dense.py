@@ -1,25 +1,25 @@
-"""Dense retrieval measured: exact and approximate search beside faiss, and how much of the gold is found.
+"""Dense retrieval: exact and approximate search compared with faiss, and the share of gold passages found.
 
     python -m benchmarks.dense exact [--rows 300000] [--size 384] [--queries 64] [--check]
     python -m benchmarks.dense approximate [--rows 300000] [--size 384] [--cloud CLOUD …] [--check]
     python -m benchmarks.dense recall --data DIR --encoder ENCODER [--index DIR] [--split dev …] [--only NAME …]
 
-``exact`` searches random unit vectors in 16 bits, mapped from a file as an index's are, for the first 10 of a batch of
-queries, and the same by faiss' IndexFlatIP over the 32 bits copy it needs; times are the least of 5, on equal threads.
-With ``--check`` the exit status is 1 when ours is slower than faiss' by more than a tenth.
+``exact`` searches random unit vectors in 16 bits, mapped from a file like those of an index, for the first 10 of a
+batch of queries, and does the same with faiss's IndexFlatIP over its 32-bit copy. Times are the minimum of 5, with
+equal threads. With ``--check`` the exit code is 1 if ours is slower than faiss by more than a tenth.
 
-``approximate`` measures what ``ivf-rabitq`` finds of the exact first 10, by queries that it was not made with,
-and its CPU time a query, one by one on one thread, as a share of IndexFlatIP's on the same. CLOUD is how the vectors
-lie, all of length 1: ``falling``, one cloud without clusters, whose variance falls by direction as 1 / rank: about as
-hard as passages of all-MiniLM-L6-v2 asked with passages, and harder than with questions; ``even``, as wide in all
-directions, where a query's tenth is hardly nearer than its thousandth and codes of 1 bit tell little; ``clustered``,
-around a centre for every 300. With ``--check`` the exit status is 1 when ``ivf-rabitq`` on ``falling``
-finds less than .95 or takes more than a twentieth of the time.
+``approximate`` measures the share of the exact first 10 that ``ivf-rabitq`` finds, for queries that it was not tuned
+with, and its CPU time per query, one by one on one thread, as a share of IndexFlatIP's. CLOUD is the distribution of
+the vectors, all of length 1: ``falling`` is one cloud without clusters whose variance per direction falls as 1 / rank,
+about as hard as passages of all-MiniLM-L6-v2 queried with passages, and harder than with questions; ``even`` is equally
+wide in all directions, so that a query's tenth neighbour is hardly nearer than its thousandth and 1-bit codes say
+little; ``clustered`` has a centre for every 300 vectors. With ``--check`` the exit code is 1 if ``ivf-rabitq`` on
+``falling`` finds less than .95 or takes more than a twentieth of the time.
 
-``recall``: DIR holds a folder for each benchmark with ``corpus.jsonl`` and a file for each SPLIT; ENCODER is what
-stands behind ``dense:``. Each corpus is indexed and encoded in ``--index``, kept, and gone on with after a stop. R@k is
-the mean share of a question's gold passages in the top k, in per cent. With ``--check`` the exit status is 1 when the
-hybrid's R@5 with all-MiniLM-L6-v2 over the questions of dev and train is less than it is held to.
+``recall``: DIR has a folder per benchmark with ``corpus.jsonl`` and a file per SPLIT; ENCODER is the part of the name
+after ``dense:``. Each corpus is indexed and encoded in ``--index``, where it is kept, and resumed after a stop. R@k is
+the mean share of a question's gold passages in the top k, in percent. With ``--check`` the exit code is 1 if the
+hybrid's R@5 with all-MiniLM-L6-v2 over the questions of dev and train is below its bar.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ REPEATS = 5
 
 
 class Measured(NamedTuple):
-    """The share of the exact first 10 that was found, and how many times as much CPU time IndexFlatIP takes."""
+    """The share of the exact first 10 that was found, and the ratio of IndexFlatIP's CPU time to ours."""
 
     recall: float
     saving: float
 
 
 def exact(rows: int, size: int, queries: int, k: int) -> float:
-    """Print both times; how many times as fast as faiss ours is."""
+    """Print both times; return the ratio of faiss's time to ours."""
     faiss = require("faiss", "dense", "this benchmark")
     draw = np.random.default_rng(0)
     asked = unit(draw.normal(size=(queries, size)).astype(np.float32))
@@ -113,7 +113,7 @@ def approximate(cloud: str, rows: int, size: int) -> Measured:
 
 
 def inverted(vectors: Any, asked: Any, goals: Sequence[list[Hit]], alone: float, folder: Path) -> Measured:
-    """Print the line of the dense index; ``alone``: the seconds that IndexFlatIP takes, one by one."""
+    """Print the row of the dense index; ``alone``: the seconds that IndexFlatIP takes, query by query."""
     folder.mkdir()
     begun = time.process_time()
     facts = fill(folder, vectors)
@@ -133,7 +133,7 @@ def inverted(vectors: Any, asked: Any, goals: Sequence[list[Hit]], alone: float,
 
 
 def drawn(cloud: str, rows: int, size: int, queries: int, path: Path) -> tuple[Any, Any]:
-    """Vectors written to a file and mapped from it, and queries drawn as they were."""
+    """Return vectors written to a file and mapped from it, and queries of the same distribution."""
     draw = np.random.default_rng(0)
     spread = np.arange(1, size + 1) ** -0.5 if cloud == "falling" else np.ones(size)
     centres = draw.normal(size=(max(1, rows // 300), size)) if cloud == "clustered" else np.zeros((1, size))
@@ -153,7 +153,7 @@ def unit(vectors: Any) -> Any:
 
 
 def least(work: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> tuple[Any, float]:
-    """What the work gives, and its least seconds."""
+    """Return the result of the work and its minimum seconds."""
     taken = []
     for _ in range(REPEATS):
         begun = clock()
@@ -163,8 +163,8 @@ def least(work: Callable[[], Any], clock: Callable[[], float] = time.perf_counte
 
 
 def one_by_one(search: Callable[[Any], Any], asked: Any) -> tuple[list[Any], float]:
-    """What is found for each query, and the seconds of CPU for all: of each query the least, so that others' work on
-    the machine counts little."""
+    """Return the hits of each query, and the CPU seconds for all: the minimum of each query, so that other work on the
+    machine has little effect."""
     found: list[Any] = []
     taken = np.full(len(asked), np.inf)
     for _ in range(REPEATS):
@@ -177,7 +177,7 @@ def one_by_one(search: Callable[[Any], Any], asked: Any) -> tuple[list[Any], flo
 
 
 def recall(data: Path, spec: str, indexes: Path, splits: Sequence[str], only: Sequence[str]) -> dict[str, float]:
-    """Print a table; R@5 of the z-score hybrid by benchmark."""
+    """Print a table; return R@5 of the z-score hybrid by benchmark."""
     encoder = open_encoder(spec)
     fused: dict[str, float] = {}
     print(f"{'':24}" + "".join(f"{f'R@{k}':>8}" for k in RECALL_AT) + f"{'ms a query':>12}")
@@ -206,7 +206,7 @@ def index_of(folder: Path, indexed: Path) -> Index:
 
 
 def measured(retriever: Retriever, questions: Sequence[Question]) -> tuple[list[float], float]:
-    """R@k for each k in per cent, and the seconds for all questions at once."""
+    """Return R@k for each k in percent, and the seconds for all questions at once."""
     begun = time.perf_counter()
     found = retriever.search_many([question.text for question in questions], max(RECALL_AT))
     seconds = time.perf_counter() - begun

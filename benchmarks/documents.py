@@ -3,16 +3,16 @@
     python -m benchmarks.documents [SETS] [--domains held-out|training|a,b] [--methods a,b] [--limit N] [--show METHOD]
 
 SETS: a folder of sets (``training/sets.py``), by default ``training/documents``; ``held-out`` domains are never trained
-on. An answer is right if it is a gold answer, or states one and at most three words beside it. Printed per method:
+on. An answer is right if it is a gold answer, or contains one and at most three more words. Printed per method:
 
 * right answers, in percent, by kind of question, and seconds per question;
-* ``swapped``: comparisons that are answered alike with their two names swapped;
+* ``swapped``: comparisons that get the same answer with their two names swapped;
 * ``withheld``: unanswerable questions that are not answered, or whose answer is not supported;
 * ``doubted``: right answers that are marked not supported;
 * AUROC and ECE of the confidence over all answered questions;
 * ``read``: gold documents among the first ten passages.
 
-``--show`` prints what a method answers wrong.
+``--show`` prints the wrong answers of a method.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from polyhop.evaluation.calibration import auroc, calibration_bins, calibration_
 
 METHODS = ("one-r", "hops", "tor", "searchain", "resp", "ge")
 WORDS_BESIDE = 3
-"""A right answer may hold so many words more than the gold one."""
+"""Maximum number of words that a right answer may have beyond the gold answer."""
 
 _TWO = re.compile(r"(?:[:,]| between) (?:the )?(?P<a>[^,:?]+?),? (?:or|and) (?:the )?(?P<b>[^,:?]+?)\?$")
 
 
 @dataclass
 class Tally:
-    """What a method came to."""
+    """The results of a method."""
 
     right: dict[str, list[bool]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
     swapped: list[bool] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Tally:
 
 
 def is_right(text: str, answers: Sequence[str]) -> bool:
-    """Return True if the text is one of the answers, or states one and hardly anything else."""
+    """Return True if the text is one of the answers, or contains one and little else."""
     words = len(normalise(text).split())
     return any(
         metrics.exact_match(text, [gold])
@@ -93,7 +93,7 @@ def swapped(asked: Question) -> str | None:
 
 
 def measure(held: DocumentSet, methods: Sequence[str], tallies: dict[str, Tally], show: str) -> None:
-    """Ask every question of a set by every method."""
+    """Answer every question of a set with every method."""
     corpus = corpus_of(held)
     for method in methods:
         with Pipeline(corpus, method, "pocket") as pipeline:
@@ -109,7 +109,7 @@ def measure(held: DocumentSet, methods: Sequence[str], tallies: dict[str, Tally]
 
 
 def table(tallies: dict[str, Tally]) -> Iterator[str]:
-    """The table, a row per method, in percent."""
+    """Return the table, one row per method, in percent."""
     rows = [columns(method, tally) for method, tally in tallies.items()]
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
     for row in ({name: name for name in widths}, *rows):
@@ -117,7 +117,7 @@ def table(tallies: dict[str, Tally]) -> Iterator[str]:
 
 
 def columns(method: str, tally: Tally) -> dict[str, str]:
-    """One row of the table by the names of its columns."""
+    """Return a row of the table by the names of its columns."""
     answerable = [right for kind, each in tally.right.items() if kind != "unanswerable" for right in each]
     area = auroc(tally.confidence, tally.sure)
     error = calibration_error(calibration_bins(tally.confidence, tally.sure))

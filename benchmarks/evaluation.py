@@ -1,9 +1,9 @@
-"""How long scoring, intervals and reports take: on made-up answers, the same ones every time.
+"""The time of scoring, intervals and reports, on synthetic answers that are the same in every run.
 
     python -m benchmarks.evaluation [--questions 10000] [--folder 7405] [--check]
 
-7,405 questions is HotpotQA's development set. ``--check`` fails where scoring and intervals take more than 10 seconds,
-or a folder's report more than 5.
+7,405 is the number of questions in HotpotQA's development set. ``--check`` fails if scoring and intervals take more
+than 10 seconds, or a folder's report more than 5.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ WORDS = [f"{first}{second}" for first in ("al", "be", "cor", "dan", "el", "fer")
 
 
 def made_up(number: int, draw: random.Random, share: float) -> dict[str, Any]:
-    """The line of an answer that is right, nearly right or wrong, over twenty ranked passages of which two are gold."""
+    """Return the line of an answer that is right, nearly right or wrong, with twenty ranked passages, two of them
+    gold."""
     gold = " ".join(draw.choices(WORDS, k=3)).title()
     predicted = gold if draw.random() < share else draw.choice([gold + " the Elder", gold.split()[0], "no idea"])
     names = [f"{number}-{rank}" for rank in range(20)]
@@ -65,7 +66,7 @@ def made_up(number: int, draw: random.Random, share: float) -> dict[str, Any]:
 
 
 def timed(what: str, work: Callable[[], T]) -> tuple[T, float]:
-    """Run ``work`` and print a line of the table; what it gave, and its seconds."""
+    """Run ``work`` and print a row of the table; return the result and the seconds."""
     wall, cpu = time.perf_counter(), time.process_time()
     found = work()
     seconds = time.perf_counter() - wall
@@ -74,19 +75,19 @@ def timed(what: str, work: Callable[[], T]) -> tuple[T, float]:
 
 
 def summary(rows: list[dict[str, Any]]) -> Report:
-    """The report of these lines, with its intervals."""
+    """Return the report of these lines, with its intervals."""
     return Report.of(rows, {}, method="resp", lm="openai:model", dataset="made up")
 
 
 def write(folder: Path, rows: list[dict[str, Any]]) -> None:
-    """A run's folder with these lines, without traces."""
+    """Write a run's folder with these lines, without traces."""
     settings = {"method": "resp", "lm": "openai:model", "dataset": "made up", "metrics": {"profiles": PROFILES}}
     (folder / "run.json").write_bytes(orjson.dumps({"polyhop": __version__, **settings}))
     (folder / "predictions.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
 
 
 def measure(questions: int, folder: int) -> list[Figure]:
-    """Print the table; the figures that have a bar."""
+    """Print the table; return the figures that have a bar."""
     draw = random.Random(0)
     rows = [made_up(number, draw, 0.5) for number in range(questions)]
     others = [made_up(number, draw, 0.55) for number in range(questions)]

@@ -1,12 +1,12 @@
-"""From a laptop to many machines: what so many questions a day over so many passages take, cost, and run out of first.
+"""From a laptop to many machines: the machines, cost and first bottleneck of N questions per day over M passages.
 
     python -m benchmarks.scale growth [--methods one-r,resp,tor] [--engine bm25] [--set gpu_hour=2] [--check]
 
 Nothing is run: the machines are computed by formula from unit costs, each with its source in ``ASSUMED`` (what polyhop
-measures, and what is yours to fill in: prices, machines, the LM server's speed). Machines are counted for the busiest
-hour and paid for all day. Three kinds: *workers* run polyhop, *servers* (GPUs) the language model, *nodes* hold the
-index and search it. ``--check`` exits with 1 where more load ever takes less, or the smallest does not fit one machine
-of each kind.
+measures, and what you fill in: prices, machines, the LM server's speed). Machines are counted for the busiest hour and
+paid for all day. There are three kinds: *workers* run polyhop, *servers* (GPUs) run the language model, *nodes* hold
+the index and search it. ``--check`` exits with 1 if a larger load ever needs less, or the smallest load does not fit
+one machine of each kind.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ METHODS = ("one-r", "resp", "tor")
 
 @dataclass(frozen=True)
 class Asked:
-    """What a method asks for one question: calls, tokens read and written, searches, calls in a row."""
+    """The work of a method per question: calls, tokens read and written, searches, sequential calls."""
 
     calls: float
     prompt: float
@@ -44,13 +44,13 @@ MEASURED: Mapping[str, Asked] = {
     "ge": Asked(9.5, 6984, 994, 1.1, 8.4),
     "tor": Asked(29.75, 28354, 834, 9.0, 29.75),
 }
-"""Means over the first 20 questions of a sample of HotpotQA's dev set, with ``pocket``, as ``report`` tells them: the
-prompts are the real ones, 4 characters a token. A model that writes more than ``pocket`` takes more tokens written."""
+"""Means over the first 20 questions of a sample of HotpotQA's dev set, with ``pocket``, as ``report`` gives them: the
+prompts are the real ones, with 4 characters per token. A model that writes more than ``pocket`` writes more tokens."""
 
 
 @dataclass(frozen=True)
 class Assumed:
-    """A unit cost: its value, in which unit, and where it is from."""
+    """A unit cost: its value, unit and source."""
 
     value: float
     unit: str
@@ -101,7 +101,7 @@ DEFAULTS: Units = {name: one.value for name, one in ASSUMED.items()}
 
 
 def rate(questions: float, peak: float) -> float:
-    """Questions a second in the busiest hour, of so many a day.
+    """Return the questions per second in the busiest hour, from the questions per day.
 
     >>> rate(86_400, 3)
     3.0
@@ -110,12 +110,12 @@ def rate(questions: float, peak: float) -> float:
 
 
 def under_way(rate: float, layers: float, seconds: float) -> float:
-    """Questions under way at once (Little's law): each waits for so many calls in a row."""
+    """Return the number of concurrent questions (Little's law): each waits for its sequential calls."""
     return rate * layers * seconds
 
 
 def cores(rate: float, times: float, cpu: float, busy: float) -> float:
-    """Cores for so many things a question, of ``cpu`` seconds each.
+    """Return the cores for a number of operations per question, of ``cpu`` seconds each.
 
     >>> cores(rate=3, times=10, cpu=0.01, busy=0.5)
     0.6
@@ -124,18 +124,18 @@ def cores(rate: float, times: float, cpu: float, busy: float) -> float:
 
 
 def servers(rate: float, prompt: float, completion: float, units: Units) -> float:
-    """GPUs that read and write so many tokens a question; the shared beginnings of prompts are read once."""
+    """Return the GPUs that read and write the tokens of the questions; shared prefixes of prompts are read once."""
     seconds = prompt * (1 - units["shared"]) / units["reads"] + completion / units["writes"]
     return rate * seconds / units["busy"]
 
 
 def by_memory(passages: float, a_passage: float, units: Units) -> float:
-    """Nodes that hold an index in memory, each a part of it."""
+    """Return the nodes that hold an index in memory, each a part of it."""
     return passages * a_passage / (units["node_memory"] * units["node_held"])
 
 
 def by_api(asked: Asked, units: Units, *, batch: bool = False) -> float:
-    """Dollars a question where tokens are paid.
+    """Return the dollars per question if the model is paid per token.
 
     >>> by_api(Asked(1, 1_000_000, 500_000, 0, 1), DEFAULTS), by_api(Asked(1, 1_000_000, 0, 0, 1), DEFAULTS, batch=True)
     (0.45, 0.075)
@@ -145,7 +145,7 @@ def by_api(asked: Asked, units: Units, *, batch: bool = False) -> float:
 
 
 def encoding_hours(passages: float, gpus: float, units: Units) -> float:
-    """Hours until so many passages are encoded.
+    """Return the hours to encode the passages.
 
     >>> encoding_hours(1_080_000, 0.1, DEFAULTS)
     1.0
@@ -158,7 +158,7 @@ def encoding_hours(passages: float, gpus: float, units: Units) -> float:
 
 @dataclass(frozen=True)
 class Load:
-    """Machines that a load takes, in fractions, by kind; ``questions`` a day, ``at_once`` under way in the peak."""
+    """The machines that a load needs, in fractions, by kind; ``questions`` per day, ``at_once`` at the peak."""
 
     questions: float
     at_once: float
@@ -166,23 +166,23 @@ class Load:
 
     @property
     def machines(self) -> dict[str, int]:
-        """Whole machines; one at least where there is work for it."""
+        """Return whole machines; at least one if there is work for it."""
         return {kind: math.ceil(load) for kind, load in self.by_kind.items()}
 
     @property
     def first(self) -> str:
-        """What runs out first as the load grows: of which one machine is the fullest."""
+        """Return the first bottleneck as the load grows: the kind of which one machine is the fullest."""
         return max(self.by_kind, key=lambda kind: self.by_kind[kind])
 
     def money(self, units: Units, without: Sequence[str] = ()) -> float:
-        """Dollars a question for the machines, which are paid all day."""
+        """Return the dollars per question for the machines, which are paid for all day."""
         hours = {"workers": units["worker_hour"], "servers": units["gpu_hour"], "nodes": units["node_hour"]}
         paid = sum(count * hours[kind] for kind, count in self.machines.items() if kind not in without)
         return 24 * paid / self.questions
 
 
 def load(asked: Asked, questions: float, passages: float, engine: str = "bm25", units: Units = DEFAULTS) -> Load:
-    """What a method's questions take."""
+    """Return the machines that a method's questions need."""
     peak, busy = rate(questions, units["peak"]), units["busy"]
     waiting = under_way(peak, asked.layers, units["call_seconds"])
     working = cores(peak, asked.calls, units["call_cpu"], busy) / units["worker_cores"]
@@ -203,7 +203,7 @@ def load(asked: Asked, questions: float, passages: float, engine: str = "bm25", 
 
 
 def table(method: str, engine: str = "bm25", units: Units = DEFAULTS) -> Iterator[str]:
-    """A method's grid, in Markdown."""
+    """Return a method's table, in Markdown."""
     asked = MEASURED[method]
     heads = ("passages", "at once", "workers", "servers", "nodes", "$ each", "by API", "in batches", "first")
     yield f"| `{method}` per day | " + " | ".join(heads) + " |"
@@ -224,7 +224,7 @@ def table(method: str, engine: str = "bm25", units: Units = DEFAULTS) -> Iterato
 
 
 def holding(units: Units = DEFAULTS) -> Iterator[str]:
-    """What passages take, whatever is asked, in Markdown."""
+    """Return the cost of the passages, independent of the questions, in Markdown."""
     yield "| passages | BM25: memory | disk | nodes | dense: memory | disk | nodes | encoded by one GPU |"
     yield "|" + "---|" * 8
     for passages in PASSAGES:
@@ -237,7 +237,7 @@ def holding(units: Units = DEFAULTS) -> Iterator[str]:
 
 
 def size(count: float) -> str:
-    """Bytes as people say them.
+    """Return a number of bytes in readable form.
 
     >>> size(140e6), size(2.4e9), size(2.494e12)
     ('140 MB', '2.4 GB', '2.49 TB')
@@ -247,7 +247,7 @@ def size(count: float) -> str:
 
 
 def assumptions(units: Units) -> Iterator[str]:
-    """Every unit cost with its source, in Markdown."""
+    """Return every unit cost with its source, in Markdown."""
     yield "| unit cost | value | unit | source |"
     yield "|---|---|---|---|"
     for name, one in ASSUMED.items():
@@ -255,7 +255,7 @@ def assumptions(units: Units) -> Iterator[str]:
 
 
 def wrong(units: Units = DEFAULTS) -> list[str]:
-    """What cannot be so, in words."""
+    """Describe the contradictions in the results."""
     found = []
     for (name, asked), engine in itertools.product(MEASURED.items(), ("bm25", "dense")):
         if max(load(asked, QUESTIONS[0], PASSAGES[0], engine, units).machines.values()) > 1:
@@ -280,7 +280,7 @@ def add_options(to: argparse.ArgumentParser) -> None:
 
 
 def show(options: argparse.Namespace) -> list[str]:
-    """Print the tables; what is wrong with them."""
+    """Print the tables; return the contradictions in them."""
     given = dict(pair.split("=", 1) for pair in options.set)
     if strange := given.keys() - ASSUMED.keys():
         raise SystemExit(f"no unit cost {', '.join(strange)}: there are {', '.join(ASSUMED)}")

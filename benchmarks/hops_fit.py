@@ -2,9 +2,9 @@
 
     python -m benchmarks.hops_fit DATA
 
-DATA as in ``benchmarks/pocket.py``, read from the train splits alone. Of each question's passages, BM25's first 100 and
-the links of its first 30, every gold one is to outrank all that are not; a passage is worth its best path, which is
-chosen anew as the weights change. Printed: mean R@5 in cross-validation, then the fit to all.
+DATA as in ``benchmarks/pocket.py``; only the train splits are read. Among each question's passages (BM25's first 100
+and the links of its first 30), every gold passage should outrank all others. The score of a passage is that of its best
+path, which is chosen again as the weights change. Prints mean R@5 in cross-validation, then the fit to all questions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COUNTS = {"musique": 2.5}  # of a question: the set has few
 
 @dataclass
 class Example:
-    """A question's paths: their reasons, the passages on each, and which passages are gold."""
+    """A question's paths: their features, the passages on each, and which passages are gold."""
 
     rows: np.ndarray  # path × reason
     paths: np.ndarray  # the path of each (passage, path) pair, pairs sorted by passage
@@ -43,7 +43,7 @@ class Example:
     weight: float
 
     def best(self, solution: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Each passage's score and its best path."""
+        """Return each passage's score and its best path."""
         scores = self.rows @ solution
         ends = np.append(self.starts[1:], len(self.paths))
         chosen = np.array(
@@ -55,12 +55,12 @@ class Example:
         return scores[chosen], chosen
 
     def recall(self, solution: np.ndarray, k: int = 5) -> float:
-        """The share of gold among the ``k`` best."""
+        """Return the share of the gold passages that are among the ``k`` best."""
         order = np.argsort(-self.best(solution)[0], kind="stable")[:k]
         return float(self.gold[order].sum() / (self.gold.sum() + self.missed))
 
     def slope(self, solution: np.ndarray) -> np.ndarray:
-        """Of the mean over gold passages of -log P(it comes before all that are not gold)."""
+        """Return the gradient of the mean over gold passages of -log P(it ranks before all that are not gold)."""
         scores, chosen = self.best(solution)
         rows, others = self.rows[chosen], ~self.gold
         if not self.gold.any() or not others.any():
@@ -74,7 +74,7 @@ class Example:
 
 
 def reasons_of(question: str, found: Sequence[Passage], index: Any) -> Iterator[tuple[list[str], Features]]:
-    """Every path of one passage or two: its ids, its reasons; those of a step under ``step:``."""
+    """Return every path of one or two passages: its ids and its features; those of a step are prefixed ``step:``."""
     asked = weigh_question(question, found)
     for i, passage in enumerate(found):
         start = start_features(asked, passage)
@@ -85,7 +85,7 @@ def reasons_of(question: str, found: Sequence[Passage], index: Any) -> Iterator[
 
 
 def examples(part: Split, index: Any, names: Sequence[str]) -> Iterator[Example]:
-    """The questions of a data set."""
+    """Read the questions of a data set."""
     for row in part.questions:
         paths_reasons = list(reasons_of(row["question"], part.search(row["question"], FIRST), index))
         rows = np.array([[reasons.get(name, 0.0) for name in names] for _, reasons in paths_reasons])
@@ -99,7 +99,7 @@ def examples(part: Split, index: Any, names: Sequence[str]) -> Iterator[Example]
 
 
 def fitted(data: Sequence[Example]) -> np.ndarray:
-    """Adam over the questions, in an order that is always the same."""
+    """Fit with Adam over the questions, in a fixed order."""
     scale = np.concatenate([example.rows for example in data[::5]]).std(axis=0) + 1e-6
     solution = np.zeros(len(scale))
     first, second, step, order = solution.copy(), solution.copy(), 0, list(data)

@@ -1,10 +1,10 @@
-"""Late interaction measured: passages encoded a second, MaxSim a query, and how far codes of one byte move a score.
+"""Late interaction: passages encoded per second, MaxSim per query, and the error of one-byte codes in a score.
 
     python -m benchmarks.late --checkpoint FOLDER --corpus FILE [--passages 300] [--queries 20]
 
-FOLDER is a ColBERT checkpoint. Queries are the first sentences of passages; candidates are drawn. Seconds are those of
-one thread, as the processor counts them, so that they can be measured on a busy machine too: start it with
-OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1.
+FOLDER is a ColBERT checkpoint. Queries are the first sentences of passages; candidates are drawn at random. Seconds are
+CPU seconds of one thread, so that they can be measured on a busy machine: start it with OMP_NUM_THREADS=1
+OPENBLAS_NUM_THREADS=1.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def measure(folder: Path, corpus: Path, count: int, asked: int) -> None:
 
 
 def seconds(work: Callable[[], object], repeats: int = REPEATS) -> float:
-    """The processor's time of some work, the least of several."""
+    """Return the CPU time of some work, the minimum of several."""
     times = []
     for _ in range(repeats):
         start = time.process_time()

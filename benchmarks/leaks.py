@@ -1,10 +1,10 @@
-"""Whether a long run holds on to anything: memory and open files over ten thousand questions of a scripted model.
+"""Leaks of a long run: memory and open files over ten thousand questions with a scripted model.
 
     python -m benchmarks.leaks [--questions 10000] [--method resp] [--check]
 
-One run in a process of its own, which writes predictions and traces into a temporary folder. Its resident memory and
-open files are printed after each tenth. A finished question lies in the folder and leaves its id in memory: between the
-second tenth and the last, memory may grow by ``SLACK`` times the bytes of the lines written, and open files not at all.
+One run in its own process writes predictions and traces into a temporary folder. Its resident memory and open files are
+printed after each tenth. A finished question is in the folder, and only its id remains in memory: between the second
+tenth and the last, memory may grow by ``SLACK`` times the bytes of the lines written, and open files not at all.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from polyhop.lm.base import Capabilities, Completion, Request
 from polyhop.methods.registry import methods
 
 SLACK = 1.0
-"""Of a line, which is some 2,000 bytes, four times that as Python's objects; a trace is far larger. The heap of a new
-process settles by some 2 MB, which is most of what a short run shows: over 10,000 questions it is 0.1 of a line."""
+"""Share of a line, which has about 2,000 bytes, and four times that as Python objects; a trace is far larger. The heap
+of a new process settles by about 2 MB, most of what a short run shows: over 10,000 questions it is 0.1 of a line."""
 
 
 class Brief:
-    """A model that remembers nothing; it wants to know one thing more, then is content."""
+    """A model without state: it asks for one more fact, then finds the evidence sufficient."""
 
     name = "brief"
     capabilities = Capabilities()
 
     async def complete(self, request: Request) -> Completion:
-        """A value that does for the tasks of tor, cor, resp and the closed-book methods."""
+        """Return a value that suits the tasks of tor, cor, resp and the closed-book methods."""
         fields: Mapping[str, Any] = request.fields
         memory = fields.get("memory") or {}
         return Completion(
@@ -54,7 +54,7 @@ class Brief:
 
 
 def long_run(method: str, count: int, out: Path, report: Callable[[dict[str, int]], None]) -> None:
-    """The run; what it holds is reported after each tenth."""
+    """Run the questions; report memory and open files after each tenth."""
     questions = [Question(f"q{n}", f"Question {n}?", answers=("x",), gold_ids=("p1",)) for n in range(count)]
 
     def progress(done: int, total: int) -> None:
@@ -66,7 +66,7 @@ def long_run(method: str, count: int, out: Path, report: Callable[[dict[str, int
 
 
 def main() -> None:
-    """Run in another process, print the table and, asked to, check the bars."""
+    """Run in another process, print the table and, with ``--check``, check the bars."""
     made = parser(__doc__)
     made.add_argument("--questions", type=int, default=10_000)
     made.add_argument("--method", choices=sorted(methods()), default="resp")

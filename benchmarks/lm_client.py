@@ -1,17 +1,16 @@
-"""How close the LM client comes to the server's own speed, and what a call costs in CPU time.
+"""The LM client: its wall time compared with the server's own speed, and its CPU time per call.
 
     python -m benchmarks.lm_client --check
 
-200 questions, each of 16 calls that wait for one another, 64 calls at once, a prompt of about 900 tokens, against a
-server on loopback in a process of its own that takes 100 ms a call. ``ideal`` is calls × latency ÷ 64. Each client runs
-several rounds, in turn with the others, and its best figures count: on a shared machine the rest is other work. Client
-and server have cores of their own, which are kept awake (``benchmarks/cores.py``); cycles are collected as seldom as
-``polyhop run`` does, by every client.
-``aiohttp`` is that library and orjson with nothing around them, which is what a call costs at least. Where the bars of
-CPU time come from that was 169 µs, so they are held as multiples of it too: rows made in turn meet the same machine.
-``--check`` exits with 1 when a bar is missed.
+200 questions of 16 sequential calls each, 64 calls at once, with prompts of about 900 tokens, against a server on
+loopback in its own process that takes 100 ms per call. ``ideal`` is calls × latency ÷ 64. Each client runs several
+rounds, in turn with the others, and its best figures count: on a shared machine, the excess is other work. Client and
+server have separate cores, which are kept awake (``benchmarks/cores.py``); every client collects garbage as rarely as
+``polyhop run`` does. ``aiohttp`` is that library and orjson with nothing around them, the minimum cost of a call. It
+was 169 µs on the machine on which the bars of CPU time were set, so they also count as multiples of it: interleaved
+rows meet the same conditions. ``--check`` exits with 1 if a bar is missed.
 
-A further row is a function that, given the URL, opens an async context of ``answer(question)``; see ``ROWS``.
+To add a row, write a function that takes the URL and opens an async context of ``answer(question)``; see ``ROWS``.
 """
 
 from __future__ import annotations
@@ -41,19 +40,19 @@ from polyhop.lm import CachedLM, CompletionCache, LanguageModel, Message, OpenAI
 
 QUESTIONS, STEPS, AT_ONCE, LATENCY = 200, 16, 64, 0.1
 AIOHTTP = 169.0
-"""Microseconds that a call by aiohttp took where the bars come from."""
+"""Microseconds per call of aiohttp on the machine on which the bars were set."""
 FILLER = "A passage of some words about a film, its director and the town where he was born. " * 42
 
 Ask = Callable[[int, int], Awaitable[object]]
-"""One call: of a question, its how-manieth."""
+"""A call: the question and the number of the call."""
 Answering = Callable[[int], Awaitable[object]]
-"""All calls of a question, in turn."""
+"""All calls of a question, in sequence."""
 Opener = Callable[[str], AbstractAsyncContextManager[Answering]]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One client: how it is opened, and its bars, if it has any."""
+    """A client: the function that opens it, and its bars, if any."""
 
     name: str
     open: Opener
@@ -68,7 +67,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds of wall time and of CPU time for a number of calls."""
+    """The seconds of wall time and of CPU time for a number of calls."""
 
     wall: float
     cpu: float
@@ -76,22 +75,22 @@ class Measured:
 
     @property
     def over_ideal(self) -> float:
-        """Wall time over what the server alone would take."""
+        """Wall time divided by the time that the server alone would take."""
         return self.wall / (self.calls * LATENCY / AT_ONCE)
 
     @property
     def cpu_a_call(self) -> float:
-        """Microseconds of this process a call."""
+        """CPU microseconds of this process per call."""
         return self.cpu / self.calls * 1e6
 
 
 def prompt(question: int, step: int) -> list[Message]:
-    """About 900 tokens, another text for each call."""
+    """Return a prompt of about 900 tokens, different for each call."""
     return [{"role": "user", "content": f"{FILLER}\nQuestion {question}, step {step}: where was the director born?"}]
 
 
 def in_turn(ask: Ask) -> Answering:
-    """A question as its calls, one after another."""
+    """Make the calls of a question one after another."""
 
     async def answer(question: int) -> None:
         for step in range(STEPS):
@@ -110,14 +109,14 @@ async def _complete(lm: LanguageModel, question: int, step: int) -> None:
 
 @asynccontextmanager
 async def ours(url: str) -> AsyncIterator[Answering]:
-    """Our client, bare."""
+    """polyhop's client alone."""
     async with OpenAICompatible("tiny", url, max_concurrency=AT_ONCE) as lm:
         yield in_turn(lambda question, step: _complete(lm, question, step))
 
 
 @asynccontextmanager
 async def ours_cached(url: str) -> AsyncIterator[Answering]:
-    """Our client behind a cache that knows none of the calls."""
+    """polyhop's client behind a cache without hits."""
     with tempfile.TemporaryDirectory() as folder:
         cache = CompletionCache(Path(folder) / "lm.sqlite")
         lm = CachedLM(OpenAICompatible("tiny", url, max_concurrency=AT_ONCE), cache)
@@ -128,7 +127,7 @@ async def ours_cached(url: str) -> AsyncIterator[Answering]:
 
 @asynccontextmanager
 async def bare(url: str) -> AsyncIterator[Answering]:
-    """aiohttp and orjson alone."""
+    """Only aiohttp and orjson."""
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=AT_ONCE)) as session:
 
         async def ask(question: int, step: int) -> None:
@@ -163,7 +162,7 @@ async def openai_client(url: str) -> AsyncIterator[Answering]:
 
 
 async def sixteen_readings(question: str, run: Run) -> Answer:
-    """A method that reads one set of passages after another, in prompts of about 900 tokens, demonstrations and all."""
+    """A method that reads sets of passages in sequence, in prompts of about 900 tokens, demonstrations included."""
     for step in range(STEPS):
         passages = [Passage(f"{step}.{n}", f"Passage {step}.{n}", FILLER[: 230 + step]) for n in range(3)]
         await run.ask("answer.read_cot", question=question, passages=passages)
@@ -172,7 +171,7 @@ async def sixteen_readings(question: str, run: Run) -> Answer:
 
 @asynccontextmanager
 async def whole_engine(url: str) -> AsyncIterator[Answering]:
-    """Our client under the engine: prompts rendered, replies parsed, cached, traced."""
+    """polyhop's client under the engine: prompts are rendered, replies parsed, cached and traced."""
     with tempfile.TemporaryDirectory() as folder:
         cache = CompletionCache(Path(folder) / "lm.sqlite")
         lm = CachedLM(OpenAICompatible("tiny", url, max_concurrency=AT_ONCE), cache)
@@ -193,7 +192,7 @@ ROWS = [
 
 
 async def measure(row: Row, url: str) -> Measured:
-    """One round of a row."""
+    """Run one round of a row."""
     async with row.open(url) as answer:
         gc.collect()
         wall, cpu = time.perf_counter(), time.process_time()
@@ -203,7 +202,7 @@ async def measure(row: Row, url: str) -> Measured:
 
 @contextmanager
 def server() -> Iterator[str]:
-    """The loopback server in a process of its own, on a core of its own: its URL."""
+    """Start the loopback server in its own process, on its own core; yield its URL."""
     command = [sys.executable, "-m", "tests.kit.openai_server", "--latency", str(LATENCY)]
     root = Path(__file__).resolve().parent.parent
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process, apart(process.pid):
@@ -215,7 +214,7 @@ def server() -> Iterator[str]:
 
 
 def figures_of(row: Row, best: Measured, least: Measured) -> list[Figure]:
-    """The row's figures, with their bars; ``least`` is aiohttp's."""
+    """Return the figures of a row, with their bars; ``least`` is aiohttp's."""
     times = best.cpu_a_call / least.cpu_a_call
     return [
         Figure(f"{row.name}: wall / ideal", best.over_ideal, most=row.max_wall),
@@ -225,12 +224,12 @@ def figures_of(row: Row, best: Measured, least: Measured) -> list[Figure]:
 
 
 def best_of(runs: Sequence[Measured]) -> Measured:
-    """The best wall time and the best CPU time of some rounds."""
+    """Return the best wall time and the best CPU time of some rounds."""
     return Measured(min(run.wall for run in runs), min(run.cpu for run in runs), runs[0].calls)
 
 
 def main() -> None:
-    """Measure, print the table and, asked to, check the bars."""
+    """Measure, print the table and, with ``--check``, check the bars."""
     made = parser(__doc__)
     made.add_argument("--rounds", type=int, default=3, help="rounds of each client; the best counts")
     options = made.parse_args()

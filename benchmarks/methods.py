@@ -1,24 +1,25 @@
-"""How close every method comes to its critical path, and what a call costs, against a server that takes 100 ms a call.
+"""Every method's wall time compared with its critical path, and its CPU time per call, with a server of 100 ms per
+call.
 
     python -m benchmarks.methods --check
     python -m benchmarks.methods --methods tor,resp --seconds 30
 
-The server is a separate process on loopback. Each method takes its longest way (``tests/kit/worst_case.py``): the
-server is sent every call and takes time for it; a script says what it would have answered. Searches and readings cost
-next to nothing, so this measures calls: rendered, sent, read, recorded.
+The server is a separate process on loopback. Each method makes its maximum number of calls
+(``tests/kit/worst_case.py``): every call is sent to the server, which takes its time; a script supplies the reply.
+Searches and readings cost next to nothing, so this measures calls: rendered, sent, read and recorded.
 
-- *alone*: one question. ``layers`` is the longest chain of calls that wait for one another, as the method declares it;
-  the ratio is wall time over layers x 100 ms, and a tenth and 5 ms a call may come to that.
-- *many*: 128 questions together, by which 64 calls are always under way; the ratio is wall time over calls x 100 ms
-  / 64, and CPU time is this process', a call, with cycles collected as seldom as ``polyhop run`` does. Rounds are
-  whole: by a clock that counts nothing but calls, no slot is ever idle and the ratio is 1.00. CPU time is given as a
-  multiple of bare aiohttp's too (``benchmarks/lm_client.py``), to show what machine it was; no bar is held against
-  that, for on a machine that others use it was twice as much within the hour, the code being the same.
-- *memory*: 1,000 questions at once, each method of ``--memory`` in a process of its own; its peak.
+- *alone*: one question. ``layers`` is the longest chain of dependent calls, as the method declares it; the ratio is
+  wall time over layers x 100 ms, and may exceed 1 by a tenth and 5 ms per call.
+- *many*: 128 questions together, so that 64 calls are always running; the ratio is wall time over calls x 100 ms / 64,
+  and CPU time is that of this process per call, with garbage collected as rarely as in ``polyhop run``. Rounds are
+  whole: with a clock that counts only calls, no slot is ever idle and the ratio is 1.00. CPU time is also given as a
+  multiple of bare aiohttp's (``benchmarks/lm_client.py``), to characterise the machine; it has no bar, since on a
+  shared machine it doubled within an hour with the same code.
+- *memory*: 1,000 questions at once, each method of ``--memory`` in its own process; the peak.
 - *shapes*: the same questions in three loops (``benchmarks/shapes.py``).
 
-``hops`` asks once and reads much by the model inside, which ``benchmarks/pocket.py`` measures: it is left out here.
-``--check`` exits with 1 when a bar is missed, and names it.
+``hops`` is left out: it makes one call and reads mostly with the built-in model, which ``benchmarks/pocket.py``
+measures. ``--check`` exits with 1 if a bar is missed, and names it.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ from polyhop.prompts.tasks import task_named
 LATENCY, AT_ONCE, A_CALL, A_WHILE = 0.1, 64, 0.005, 1.0
 TOGETHER = 2 * AT_ONCE  # questions, so that a call waits for each slot that becomes free
 CALLS = 20
-"""Calls that each slot should have made at least, for a run to be long enough to time."""
+"""Minimum number of calls per slot, for a run to be long enough to time."""
 MAX_OVER, MAX_CPU, MAX_MB = 1.1, 500.0, 1024.0
 QUESTIONS, WIDE = 1000, 256
 PASSAGES, TEXTS = 50_000, 100
@@ -65,7 +66,7 @@ BOOK = PromptBook()
 
 
 class Asking(OpenAICompatible):
-    """Our client. Every call goes to the server and back; then the script says what was answered."""
+    """polyhop's client. Every call goes to the server and back; then the script supplies the reply."""
 
     def __init__(self, url: str, at_once: int = AT_ONCE) -> None:
         super().__init__("tiny", url, max_concurrency=at_once)
@@ -87,13 +88,13 @@ class Asking(OpenAICompatible):
 
 @cache
 def passages() -> list[Passage]:
-    """Those of ``Held``, made when the first method is opened."""
+    """The passages of ``Held``, made when the first method is opened."""
     return [Passage(f"{n}", f"T{n % TEXTS}", f"Text {n % TEXTS}.") for n in range(PASSAGES)]
 
 
 class Held(Endless):
-    """The same, of passages that are in memory before anybody asks, as an index holds them; there are enough that a
-    question never meets one twice."""
+    """The same with passages that are in memory beforehand, as in an index; there are enough that no question gets one
+    twice."""
 
     def __init__(self) -> None:
         self._next = itertools.cycle(passages())
@@ -106,13 +107,13 @@ class Held(Endless):
 
 
 def read(question: str, passages: Sequence[Passage]) -> list[Span]:
-    """A reader that finds nothing, at once."""
+    """A reader that finds nothing, in no time."""
     return []
 
 
 @asynccontextmanager
 async def opened(method: str, url: str, at_once: int = AT_ONCE) -> AsyncIterator[Pipeline]:
-    """A method as it is measured."""
+    """A method and how it is measured."""
     lm = Asking(url, at_once)
     async with Pipeline(method=method, lm=lm, retriever=Held(), reader=read, prompts=BOOK, cache=False) as qa:
         yield qa
@@ -120,7 +121,7 @@ async def opened(method: str, url: str, at_once: int = AT_ONCE) -> AsyncIterator
 
 @dataclass(frozen=True)
 class Alone:
-    """One question: its calls, the longest chain of them, and the seconds it took."""
+    """The result of one question: its calls, the longest chain of them, and its seconds."""
 
     calls: int
     layers: int
@@ -128,18 +129,18 @@ class Alone:
 
     @property
     def over(self) -> float:
-        """Wall time over that of the chain."""
+        """Wall time divided by that of the chain."""
         return self.wall / (self.layers * LATENCY)
 
     @property
     def max_over(self) -> float:
-        """The bar of ``over``: a tenth more, and what each call may cost."""
+        """The bar of ``over``: a tenth more, plus the allowance per call."""
         return MAX_OVER + A_CALL * self.calls / (self.layers * LATENCY)
 
 
 @dataclass(frozen=True)
 class Many:
-    """Questions together: all their calls, the seconds they took, and those of this process."""
+    """The result of concurrent questions: their calls, the seconds they took, and the CPU seconds of this process."""
 
     calls: int
     wall: float
@@ -147,17 +148,17 @@ class Many:
 
     @property
     def over(self) -> float:
-        """Wall time over what the server takes with all its slots busy."""
+        """Wall time divided by the time that the server takes with all slots busy."""
         return self.wall / (self.calls * LATENCY / AT_ONCE)
 
     @property
     def cpu_a_call(self) -> float:
-        """Microseconds of this process a call."""
+        """CPU microseconds of this process per call."""
         return self.cpu / self.calls * 1e6
 
 
 async def ask_one(qa: Pipeline, declared: int) -> Alone:
-    """One question."""
+    """Ask one question."""
     begun = time.perf_counter()
     answer = await qa.aask("Which?")
     wall = time.perf_counter() - begun
@@ -166,7 +167,7 @@ async def ask_one(qa: Pipeline, declared: int) -> Alone:
 
 
 async def ask_many(qa: Pipeline, questions: int, together: int) -> Many:
-    """So many questions, ``together`` of them under way, as a run asks them: who has done takes the next."""
+    """Ask the questions as a run does, ``together`` at a time: each finished one is followed by the next."""
     waiting = iter(range(questions))
 
     async def work() -> int:
@@ -180,7 +181,7 @@ async def ask_many(qa: Pipeline, questions: int, together: int) -> Many:
 
 
 def questions_for(calls: int) -> int:
-    """How many questions of so many calls fill all slots long enough; whole rounds of those together, so that no slot
+    """Return how many questions of ``calls`` calls fill all slots long enough, in whole rounds, so that no slot
     is idle at the end.
 
     >>> questions_for(1), questions_for(19), questions_for(86)
@@ -190,7 +191,7 @@ def questions_for(calls: int) -> int:
 
 
 async def alone(method: str, url: str) -> Alone:
-    """One question. The first makes connections and opens prompts, so a short one is asked again."""
+    """Measure one question. The first opens connections and prompts, so a short one is repeated."""
     async with opened(method, url) as qa:
         declared = qa.method.layers(qa.settings)
         first = await ask_one(qa, declared)
@@ -198,21 +199,21 @@ async def alone(method: str, url: str) -> Alone:
 
 
 async def many(method: str, url: str, calls: int) -> Many:
-    """A round of questions together, of so many calls each."""
+    """Measure a round of concurrent questions, of ``calls`` calls each."""
     async with opened(method, url) as qa:
         return await ask_many(qa, questions_for(calls), TOGETHER)
 
 
 @dataclass
 class Rounds:
-    """What a method's rounds came to: the best counts, for on a shared machine the rest is other work."""
+    """The results of a method's rounds; the best counts, since on a shared machine the excess is other work."""
 
     alone: Alone
     runs: list[Many] = field(default_factory=list)
 
     @property
     def seconds(self) -> float:
-        """How long they took."""
+        """The seconds of all rounds."""
         return sum(run.wall for run in self.runs)
 
     @property
@@ -222,7 +223,7 @@ class Rounds:
 
 
 def measure(names: Sequence[str], url: str, seconds: float) -> tuple[Mapping[str, Rounds], float]:
-    """Every method's rounds, and the microseconds of a call by aiohttp alone.
+    """Return every method's rounds, and the microseconds per call of aiohttp alone.
 
     A method has rounds until they took so many seconds. They are made in turn, for a machine that others use may be
     slow for minutes.
@@ -237,7 +238,7 @@ def measure(names: Sequence[str], url: str, seconds: float) -> tuple[Mapping[str
 
 
 def figures_of(method: str, found: Rounds) -> Iterator[Figure]:
-    """The method's figures, with their bars."""
+    """Return the method's figures, with their bars."""
     alone, best = found.alone, found.best
     yield Figure(f"{method}, alone: wall / critical path", alone.over, most=alone.max_over)
     yield Figure(f"{method}, many: wall / ideal", best.over, most=MAX_OVER)
@@ -248,14 +249,14 @@ def figures_of(method: str, found: Rounds) -> Iterator[Figure]:
 
 
 async def thousand(method: str, url: str, questions: int = QUESTIONS) -> float:
-    """Peak megabytes of this process, which answers so many questions at once."""
+    """Return the peak megabytes of this process while it answers the questions at once."""
     async with opened(method, url, WIDE) as qa:
         await ask_many(qa, questions, questions)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def thousand_apart(method: str, url: str) -> Figure:
-    """``thousand`` in a process of its own."""
+    """Run ``thousand`` in a new process."""
     command = [sys.executable, "-m", "benchmarks.methods", "--thousand", method, "--url", url]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return Figure(f"{method}: 1,000 questions at once", orjson.loads(printed), " MB", most=MAX_MB)
@@ -265,7 +266,7 @@ def thousand_apart(method: str, url: str) -> Figure:
 
 
 def table(names: Sequence[str], url: str, seconds: float) -> Iterator[Figure]:
-    """Measure methods and print them, a line each."""
+    """Measure methods and print one line per method."""
     heads = ("calls", "layers", "wall s", "ratio", "questions", "rounds", "wall s", "ratio", "CPU us", "/aiohttp")
     found, bare = measure(names, url, seconds)
     print(f"{'':<15}{'alone':<32}{'many'}")
@@ -279,14 +280,14 @@ def table(names: Sequence[str], url: str, seconds: float) -> Iterator[Figure]:
 
 
 def asking_methods() -> list[str]:
-    """The methods whose time is that of a model's server; controls also need a question's data."""
+    """Return the methods whose time is that of a model server; controls are left out, since they need gold data."""
     ours = ((name, method) for name, method in methods().items() if method.family != "control")
     asking = (name for name, method in ours if method.layers(method.resolve({})))
     return [name for name in asking if name not in READS_ITSELF]
 
 
 def main() -> None:
-    """Measure, print the tables and, asked to, check the bars."""
+    """Measure, print the tables and, with ``--check``, check the bars."""
     options = parsed()
     gc.set_threshold(*COLLECT_AT)
     if options.thousand:
@@ -304,7 +305,7 @@ def main() -> None:
 
 
 def parsed() -> Any:
-    """The command line's options."""
+    """Read the options of the command line."""
     options = parser(__doc__)
     options.add_argument("--methods", type=lambda text: text.split(","), help="by default all that call a model")
     options.add_argument("--seconds", type=float, default=10, help="how long rounds of a method go on, the best counts")

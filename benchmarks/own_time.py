@@ -2,8 +2,8 @@
 
     python -m benchmarks.own_time --check
 
-The clock is real. Every call and every search takes one second once it has a slot; so the own time of a question is
-one second for each of its calls and searches in a row, however long it waits. ``elapsed`` includes the waiting.
+The clock is real. Every call and every search takes one second once it has a slot, so the own time of a question is one
+second per sequential call or search, however long it waits. ``elapsed`` includes the waiting.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from polyhop.trace import Usage
 
 LATENCY, SLOTS = 1.0, 16
 MAX_DEVIATION = 15.0
-"""Percent. A machine that is busy with other work wakes a waiting call late, which counts."""
+"""Percent. A busy machine wakes a waiting call late, which counts as time."""
 
 
 async def measure(method: str, settings: Any, concurrency: int, questions: int) -> tuple[float, float, float]:
@@ -39,7 +39,7 @@ async def measure(method: str, settings: Any, concurrency: int, questions: int) 
 
 
 def main() -> None:
-    """Measure, print the table and, asked to, check the bars."""
+    """Measure, print the table and, with ``--check``, check the bars."""
     options = parser(__doc__).parse_args()
     print(f"{'method':<13}{'at once':>8}{'expected':>10}{'own':>8}{'elapsed':>9}{'questions/s':>13}")
     figures = []

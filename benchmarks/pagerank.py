@@ -2,7 +2,7 @@
 
     python -m benchmarks.pagerank [--passages 1000000] [--mentions 8] [--queries 100]
 
-Every passage has a title of its own and mentions names drawn by Zipf's law, so that a few are mentioned by hundreds of
+Every passage has a distinct title and mentions names drawn by Zipf's law, so that a few are mentioned by hundreds of
 thousands of passages. A query starts at 100 passages and two names. The error is the L1 distance to power iteration
 over the whole graph, for one query.
 """
@@ -25,22 +25,22 @@ Pairs = tuple[NDArray[np.intp], NDArray[np.uint32]]
 
 @dataclass
 class Tables:
-    """The links of a made-up index, as ``retrieval.links.Links`` gives them."""
+    """The links of a synthetic index, with the interface of ``retrieval.links.Links``."""
 
     rows: int
     per_passage: int
 
     @property
     def names(self) -> int:
-        """One per passage."""
+        """Return one name per passage."""
         return self.rows
 
     def titles(self) -> Pairs:
-        """Passage ``i`` has the name ``i``."""
+        """Return the names of the titles: passage ``i`` has the name ``i``."""
         return np.arange(self.rows), np.arange(self.rows, dtype=np.uint32)
 
     def mentions(self) -> Pairs:
-        """Names by Zipf's law, scattered over the passages."""
+        """Return mentions of names by Zipf's law, scattered over the passages."""
         random = np.random.default_rng(0)
         drawn = (self.rows ** random.random(self.rows * self.per_passage)).astype(np.int64) - 1
         scattered = (drawn * 2_654_435_761 % self.rows).astype(np.uint32)
@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def error(graph: Graph, seeds: dict[int, float]) -> float:
-    """The L1 distance of the pushes to power iteration."""
+    """Return the L1 distance of the pushes to power iteration."""
     nodes, shares = pagerank(graph, seeds, DAMPING)
     start: NDArray[np.float64] = np.zeros(len(graph.starts) - 1)
     start[list(seeds)] = np.array(list(seeds.values())) / sum(seeds.values())

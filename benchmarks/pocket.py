@@ -1,4 +1,4 @@
-"""Pocket, measured: what it finds, answers and is sure of, what that costs, and whether it says the same twice.
+"""Measure ``pocket``: retrieval, answers, confidence, cost and determinism.
 
     python -m benchmarks.pocket DATA [--split dev] [--limit N] [--only SET] [--part PART] [--methods a,b]
                                      [--retrievers a,b] [--out FILE] [--check]
@@ -6,21 +6,20 @@
 DATA as in ``benchmarks/pocket_data.py``. The parts:
 
 * ``retrieval``: R@k of ``hops``, of BM25, of the network's vectors and of both; the mean share of a question's gold
-  passages in the first k, with its 95 % bootstrap interval; the ceiling of ``hops``, the share of gold among all
-  passages of its first search and of its scored paths; ms a question. The first use of vectors makes those of the
-  whole corpus.
-* ``answers``: EM, F1 and recall of every method with ``pocket``, its calls, and seconds a question, one after another.
-  ``METHOD@RETRIEVER`` among ``--methods`` searches by another retriever than the method's own; ``gold passages`` is the
-  reading of these alone.
-* ``calibration``: AUROC and ECE of confidences, right being an EM of 1: of the answers of some methods; of the reader's
-  surest span over gold passages and over those that ``hops`` read; and of its span over one passage at a time for the
-  single questions that questions are made of, with the threshold of best F1 and what the one in use comes to.
-* ``reviews``: precision and recall of what Tree of Reviews decides by.
-* ``speed``: on two cores over the whole corpus, ``hops`` with its reading; a path of a batch of looks; memory; a start.
-* ``determinism``: how much differs when the same is asked alone and among others, and in another order.
+  passages in the first k, with its 95 % bootstrap interval; the ceiling of ``hops``, the share of gold passages among
+  those of its first search and of its scored paths; ms per question. The first use of vectors encodes the whole corpus.
+* ``answers``: EM, F1 and recall of every method with ``pocket``, its calls, and seconds per question, in sequence.
+  ``METHOD@RETRIEVER`` in ``--methods`` replaces the method's own retriever; ``gold passages`` reads only these.
+* ``calibration``: AUROC and ECE of confidences, where right means an EM of 1: of the answers of some methods; of the
+  reader's most confident span over gold passages and over those that ``hops`` read; and of its span over one passage at
+  a time for single-hop sub-questions, with the threshold of best F1 and the result of the threshold in use.
+* ``reviews``: precision and recall of the judgements that Tree of Reviews uses.
+* ``speed``: on two cores over the whole corpus: ``hops`` with its reading, a path in a batch of encodings, memory, and
+  the start.
+* ``determinism``: the differences between asking alone and among others, and in another order.
 
-A row is measured in a process of its own. ``--out`` keeps the rows in a file: what it holds is not measured again. With
-``--check`` the exit status is 1 when something falls short of what it is held to (``benchmarks/pocket_tables.py``).
+A row is measured in its own process. ``--out`` keeps the rows in a file: existing rows are not measured again. With
+``--check`` the exit code is 1 if a figure misses its bar (``benchmarks/pocket_tables.py``).
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ RETRIEVERS = ("hops", "bm25", "dense:pocket", "hybrid:bm25+dense:pocket")
 SURE = ("hops", "one-r", "tor", "ge", "resp", "searchain", "promptrank")
 """Methods whose confidence is measured."""
 TWICE = ("hops", "tor", "resp")
-"""Methods that are asked everything twice."""
+"""Methods that answer everything twice."""
 
 
 class Results:
-    """The rows measured so far, in a file where one is given; ``settings`` are what they were measured under.
+    """The rows measured so far, in a file if one is given; ``settings`` are those of the measurement.
 
     Raises ``SystemExit`` where the file holds rows of other settings.
     """
@@ -69,7 +68,7 @@ class Results:
             self.rows = held["rows"]
 
     def row(self, part: str, name: str, what: str, measured: Callable[..., Figures], *arguments: Any) -> Row:
-        """The row of a part, a data set and a method: that of the file, else measured now and kept."""
+        """Return the row of a part, a data set and a method from the file, else measure and keep it."""
         if (held := self.find(part, name, what)) is not None:
             return held
         print(f"{part} · {name} · {what}", file=sys.stderr, flush=True)
@@ -82,13 +81,13 @@ class Results:
         return row
 
     def find(self, part: str, name: str, what: str) -> Row | None:
-        """A row that is there already."""
+        """Return an existing row."""
         return next((row for row in self.rows if (row["part"], row["set"], row["name"]) == (part, name, what)), None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """What is measured on which questions, and where the rows go."""
+    """The measurements, their questions, and the results that they are added to."""
 
     data: Path
     split: str
@@ -99,23 +98,23 @@ class Bench:
     results: Results
 
     def measure(self, part: str) -> None:
-        """Measure what the results lack of one of ``PARTS``."""
+        """Measure what the results lack for one of ``PARTS``."""
         for name in self.sets:
             PARTS[part](self, name)
         if part == "speed":
             self.results.row(part, ALL, "start", parts.starting)
 
     def job(self, name: str, what: str = "") -> Job:
-        """The measuring of one thing on one data set."""
+        """Return the job that measures one thing on one data set."""
         return Job(self.data, name, self.split, self.limit, what)
 
     def retrieval(self, name: str) -> None:
-        """Every retriever that was named."""
+        """Measure every named retriever."""
         for what in self.retrievers:
             self.results.row("retrieval", name, what, fresh, parts.retrieval, self.job(name, what))
 
     def answers(self, name: str) -> None:
-        """Every method that was named."""
+        """Measure every named method."""
         for what in self.methods:
             self._answered(name, what)
 
@@ -123,7 +122,7 @@ class Bench:
         return self.results.row("answers", name, what, fresh, parts.answers, self.job(name, what))
 
     def calibration(self, name: str) -> None:
-        """The confidence of answers, measured by ``answers`` where they are not there yet, and the reader's."""
+        """Measure the confidence of answers, from ``answers`` if they are missing, and the reader's."""
         for what in (GOLD, *(method for method in SURE if method in self.methods)):
             predictions = self._answered(name, what)["predictions"]
             self.results.row("calibration", name, what, parts.confidence, predictions)
@@ -132,16 +131,16 @@ class Bench:
         self.results.row("calibration", name, ONE_BY_ONE, fresh, parts.one_by_one, self.job(name))
 
     def reviews(self, name: str) -> None:
-        """Both decisions of a review."""
+        """Measure both decisions of a review."""
         for what in ("relevance", "sufficiency"):
             self.results.row("reviews", name, what, fresh, parts.reviews, self.job(name, what))
 
     def speed(self, name: str) -> None:
-        """Of ``hops``."""
+        """Measure the speed of ``hops``."""
         self.results.row("speed", name, "hops", fresh, parts.speed, self.job(name, "hops"))
 
     def determinism(self, name: str) -> None:
-        """Some methods twice, and looks."""
+        """Run some methods and encodings twice."""
         for what in TWICE:
             self.results.row("determinism", name, what, parts.twice, self.job(name, what))
         self.results.row("determinism", name, "looks", fresh, parts.looks_alike, self.job(name))
@@ -158,7 +157,7 @@ PARTS: Mapping[str, Callable[[Bench, str], None]] = {
 
 
 def pooled(rows: Sequence[Row]) -> list[Row]:
-    """The calibration of each name over the cases of all data sets as one."""
+    """Add the calibration of each name over the cases of all data sets together."""
     held: dict[str, list[tuple[float, bool]]] = {}
     for row in rows:
         if row["part"] == "calibration" and "judged" in row:
@@ -167,7 +166,7 @@ def pooled(rows: Sequence[Row]) -> list[Row]:
 
 
 def show(rows: Sequence[Row]) -> None:
-    """The tables, the best method of each data set, and the bars."""
+    """Print the tables, the best method of each data set, and the bars."""
     print(*tables(rows), sep="\n\n", end="\n\n")
     for name in SETS:
         if (top := best(rows, name)) is not None:
@@ -177,7 +176,7 @@ def show(rows: Sequence[Row]) -> None:
 
 
 def main() -> int:
-    """Measure what was asked for, show all that is there."""
+    """Measure the requested parts and print all results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--split", choices=SPLITS, default="dev")

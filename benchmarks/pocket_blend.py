@@ -2,11 +2,11 @@
 
     python -m benchmarks.pocket_blend DATA [--limit N] [--out FILE] [--leading]
 
-DATA as in ``benchmarks/pocket_data.py``, of which only the split ``held`` is read: the network knows the answers of the
-other training questions. The two judgements, the reading and how sure an answer is are fitted one after another, each
-with those before in place, over gold passages and what ``hops`` finds; the judgements of own documents over the sets of
-``training/documents`` that the network does not know. ``bridge`` stays as it is.
-``--out`` writes another file than ``blends.toml``; ``--leading`` writes none, and prints R@5 of ``hops`` for numbers
+DATA as in ``benchmarks/pocket_data.py``; only the split ``held`` is read, because the network has seen the answers of
+the other training questions. The two judgements, the reading and the confidence of an answer are fitted one after
+another, each with the previous ones in place, over gold passages and hits of ``hops``; the judgements for everyday
+documents are fitted over the sets of ``training/documents`` that the network has not seen. ``bridge`` is unchanged.
+``--out`` writes a file other than ``blends.toml``; ``--leading`` writes none, and prints R@5 of ``hops`` for values
 around those in ``lm/pocket/paths.py``.
 """
 
@@ -62,7 +62,7 @@ class Judged(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A question of a data set, its fold, its gold passages, and what ``hops`` finds, best first."""
+    """A question of a data set, its fold, its gold passages, and the hits of ``hops``, best first."""
 
     name: str
     fold: int
@@ -71,12 +71,12 @@ class Case(NamedTuple):
     hits: list[Passage]
 
     def f1(self, passages: Sequence[Passage]) -> float:
-        """Of the answer that is read off passages."""
+        """Return the features of the answer read from passages."""
         answer, _ = judge.best_answer(self.question.text, passages)
         return metrics.f1(answer or "", self.question.answers)
 
     def paths(self) -> list[tuple[Passage, ...]]:
-        """Hits alone, some after a gold passage and after one that is not, and the gold passages."""
+        """Return paths: single hits, hits after a gold passage and after another, and the gold passages."""
         top, wrong = self.hits[:READ], [hit for hit in self.hits[: 2 * READ] if hit not in self.gold]
         pairs = [(root, hit) for root in (*self.gold[:1], *wrong[:1]) for hit in [h for h in top if h != root][:2]]
         return list(dict.fromkeys([*((hit,) for hit in top), *pairs, tuple(self.gold[:3]), tuple(self.gold[:2])]))
@@ -96,13 +96,13 @@ def cases(data: Path, limit: int | None) -> list[Case]:
 
 
 def judgements(case: Case, what: str) -> Iterator[Judged]:
-    """A question's paths: relevant are those of gold passages alone, sufficient those that hold all."""
+    """Return a question's paths: those with only gold passages are relevant, those with all of them sufficient."""
     for path in case.paths():
         yield _judged(case.name, case.fold, case.question.text, path, set(case.gold), what)
 
 
 def document_judgements(what: str) -> Iterator[Judged]:
-    """The paths of questions on everyday documents: of gold passages, of others, and of both."""
+    """Return the paths of questions on everyday documents: of gold passages, of others, and of both."""
     for held in sets(FOLDER):
         passages = list(corpus_of(held)) if held.domain in HELD_OUT else []
         files = {passage.metadata["source"] for passage in passages}
@@ -125,7 +125,7 @@ def _judged(name: str, fold: int, question: str, path: Sequence[Passage], gold: 
 
 
 def answers(case: Case) -> Iterator[Judged]:
-    """The answer that is read off the first hits, and whether it is right; nothing where there is none."""
+    """Return the answer read from the first hits, and whether it is right; nothing if there is none."""
     question, passages = case.question, case.hits[:READ]
     weighed = judge.weigh_answers(question.text, passages)
     if weighed.answer is not None:
@@ -170,20 +170,20 @@ def fit_reading(every: Sequence[Case]) -> float:
 
 
 def _by_set(every: Sequence[Case], scores: np.ndarray) -> str:
-    """The mean scores (question × score) of each data set, in percent."""
+    """Return the mean scores (question × score) of each data set, in percent."""
     means = {name: 100 * scores[[case.name == name for case in every]].mean(axis=0) for name in {c.name for c in every}}
     return ", ".join(" ".join([name, *(f"{mean:.1f}" for mean in figures)]) for name, figures in sorted(means.items()))
 
 
 def install(name: str, numbers: Iterable[float]) -> None:
-    """Put the numbers of a blend in use, rounded as they will be written."""
+    """Put the numbers of a blend into use, rounded as they will be written."""
     blend = type(getattr(blends(), name))
     setattr(blends(), name, blend(*(round(number, PLACES) for number in numbers)))
     clear_cache()
 
 
 def blends_page() -> str:
-    """The text of ``blends.toml`` for the blends in use."""
+    """Return the text of ``blends.toml`` for the blends in use."""
     page = ["# The weights of rules and encoder beside each other. Written by benchmarks/pocket_blend.py.\n"]
     for name, note in NOTES.items():
         numbers = getattr(blends(), name)._asdict()
@@ -193,7 +193,7 @@ def blends_page() -> str:
 
 
 def fit(data: Path, limit: int | None, out: Path) -> None:
-    """Fit each part, put it in place, and write all."""
+    """Fit each part, put it into use, and write all."""
     every = cases(data, limit)
     for what in JUDGED:
         install(what, fit_logistic(what, [each for case in every for each in judgements(case, what)]))
@@ -205,7 +205,7 @@ def fit(data: Path, limit: int | None, out: Path) -> None:
 
 
 def try_leading(data: Path, limit: int | None) -> None:
-    """Print R@5 of ``hops`` with each number of ``paths`` less and more, one at a time."""
+    """Print R@5 of ``hops`` with smaller and larger values of each number in ``paths``, one at a time."""
     for name, factor in [(LEADING[0], 1.0), *((name, factor) for name in LEADING for factor in FACTORS)]:
         own = getattr(path_scorer, name)
         setattr(path_scorer, name, factor * own)

@@ -1,11 +1,11 @@
-"""Fit how sure ``pocket`` is, and write ``lm/pocket/tables/confidence.json``.
+"""Fit the confidence of ``pocket``, and write ``lm/pocket/tables/confidence.json``.
 
     python -m benchmarks.pocket_confidence WORK [--data DATA] [--methods a,b] [--sets N] [--limit N] [--out FILE]
 
-Runs of every method over questions that the encoder was not trained on, since it is too sure of the others: document
-sets of the domains ``HELD_OUT`` (N sets a domain), and the first questions of the benchmarks in DATA
+Runs every method over questions that the encoder was not trained on, since it is overconfident on the others: document
+sets of the domains ``HELD_OUT`` (N sets per domain), and the first questions of the benchmarks in DATA
 (``benchmarks/pocket_data.py``, the split ``held``). The runs are in the folder WORK and resume there;
-``polyhop tune confidence`` fits the same on runs of one's own.
+``polyhop tune confidence`` does the same for your own runs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ METHODS = ("hops", "one-r", "tor", "ge", "resp", "searchain", "promptrank")
 
 
 def questions_of(held: DocumentSet) -> Iterator[Question]:
-    """The questions of a set, each with the set's passages as its contexts."""
+    """Return the questions of a set, each with the set's passages as its contexts."""
     name = f"{held.domain}/{held.name}"
     with TemporaryDirectory() as folder:
         for path, text in held.documents.items():
@@ -44,7 +44,7 @@ def questions_of(held: DocumentSet) -> Iterator[Question]:
 
 
 def held_out(per_domain: int) -> Iterator[DocumentSet]:
-    """The first sets of each domain that the encoder is not trained on."""
+    """Return the first sets of each domain that the encoder is not trained on."""
     count: dict[str, int] = {}
     for held in sets(FOLDER):
         count[held.domain] = count.get(held.domain, 0) + 1

@@ -1,8 +1,8 @@
 """The questions and passages that ``pocket`` is measured and fitted on.
 
-A data folder holds one folder a set with ``corpus.jsonl`` (pid, title, text) and ``train.jsonl``, ``dev.jsonl`` (id,
+A data folder has one folder per set with ``corpus.jsonl`` (pid, title, text) and ``train.jsonl``, ``dev.jsonl`` (id,
 question, answers, gold_pids, context_pids). The split ``held`` is the part of ``train`` that the network was not
-trained on: whatever is chosen is chosen there, and ``dev`` only measures.
+trained on: all choices are made there, and ``dev`` is used only to measure.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Split:
 
 
 def load(data: Path, split: str, limit: int | None = None) -> list[Split]:
-    """The data sets that are there."""
+    """Return the data sets that exist."""
     splits = []
     for name in there(data):
         corpus = data / name / "corpus.jsonl"
@@ -51,12 +51,12 @@ def load(data: Path, split: str, limit: int | None = None) -> list[Split]:
 
 
 def there(data: Path) -> list[str]:
-    """The names of the data sets in a folder."""
+    """Return the names of the data sets in a folder."""
     return [name for name in SETS if (data / name / "corpus.jsonl").exists()]
 
 
 def questions(data: Path, name: str, split: str, limit: int | None = None) -> list[Question]:
-    """The first questions of a set's split."""
+    """Return the first questions of a set's split."""
     every = read_questions(_file(data, name, split))
     return [question for question in every if _belongs(question.id, split)][:limit]
 
@@ -70,7 +70,7 @@ def _belongs(question_id: str, split: str) -> bool:
 
 
 def paths(part: Split) -> Iterator[tuple[dict[str, Any], tuple[Passage, ...]]]:
-    """Paths as Tree of Reviews meets them: roots, second hops after gold and other roots, and gold paths."""
+    """Yield paths such as Tree of Reviews reviews: roots, second hops after gold and other roots, and gold paths."""
     for row in part.questions:
         roots = part.search(row["question"], 5)
         gold = [part.passages[pid] for pid in row["gold_pids"]]

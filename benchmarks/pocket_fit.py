@@ -2,8 +2,8 @@
 
     python -m benchmarks.pocket_fit DATA
 
-DATA as in ``benchmarks/pocket.py``, read from the train splits alone; ``reader/*.jsonl.gz`` (question, title, context,
-answers, type), where it is there, adds questions over one passage.
+DATA as in ``benchmarks/pocket.py``; only the train splits are read. ``reader/*.jsonl.gz`` (question, title, context,
+answers, type), if it exists, adds questions over one passage.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ NOTES = {
 
 @dataclass
 class Group:
-    """Candidates of which some are right: their reasons, which are right, and how much the group counts."""
+    """Candidates of which some are right: their features, which ones are right, and the weight of the group."""
 
     rows: list[Reasons]
     right: list[bool]
@@ -59,7 +59,7 @@ class Group:
 
 
 def reading_groups(parts: Iterable[Split], data: Path) -> Iterator[Group]:
-    """Each question over its gold passages, alone and among others; then questions over one passage."""
+    """Yield each question over its gold passages, alone and among others; then questions over one passage."""
     chance = random.Random(0)
     for part in parts:
         for row in part.questions:
@@ -102,7 +102,7 @@ def _group(asked: ParsedQuestion, pages: list[ParsedPassage], answers: list[str]
 
 
 def bridge_groups(parts: Iterable[Split]) -> Iterator[Group]:
-    """From each gold passage alone: which of its names is the title of another gold passage."""
+    """Yield, for each gold passage, which of its names is the title of another gold passage."""
     for part in parts:
         for row in part.questions:
             gold = [part.passages[pid] for pid in row["gold_pids"]]
@@ -116,7 +116,7 @@ def bridge_groups(parts: Iterable[Split]) -> Iterator[Group]:
 
 
 def fit_choice(groups: Iterable[Group], penalty: float, epochs: int = 30) -> Reasons:
-    """Softmax over each group's candidates: raise the probability of the right ones together (Adam)."""
+    """Fit a softmax over each group's candidates: raise the total probability of the right ones (Adam)."""
     usable = [group for group in groups if any(group.right)]
     names = sorted({name for group in usable for row in group.rows for name in row})
     data = [(_matrix(group.rows, names), np.array(group.right), group.weight) for group in usable]
@@ -166,7 +166,7 @@ def _matrix(rows: list[Reasons], names: list[str]) -> np.ndarray:
 
 
 def fit(data: Path) -> None:
-    """Fit everything on the train splits, each part with the parts before it in place, and write ``weights.toml``."""
+    """Fit everything on the train splits, each part with the previous parts in use, and write ``weights.toml``."""
     parts = load(data, "train")
     _install_reader(fit_choice(reading_groups(parts, data), penalty=1.0))
     _install(weights().bridge, fit_choice(bridge_groups(parts), penalty=0.3, epochs=60))
@@ -207,7 +207,7 @@ def _install_reader(fitted: Reasons) -> None:
 
 
 def weights_page() -> str:
-    """The text of ``weights.toml`` for the weights in use."""
+    """Return the text of ``weights.toml`` for the weights in use."""
     page = ["# The weights of reader, judges and path scorer. Written by benchmarks/pocket_fit.py and hops_fit.py.\n"]
     for name, note in NOTES.items():
         table = getattr(weights(), name)

@@ -1,7 +1,7 @@
-"""What ``benchmarks/pocket.py`` measures: every figure of a row, of one data set and one method.
+"""The measurements of ``benchmarks/pocket.py``: every figure of a row, for one data set and one method.
 
-Each function is given a ``Job`` and is meant for a process of its own (``fresh``): what the network has looked at is
-kept as long as a process lives, and would make the next method quick.
+Each function takes a ``Job`` and should run in a new process (``fresh``): a process keeps what the network has encoded,
+which would make the next method fast.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 RECALL_AT = (2, 5, 10, 20)
 GOLD = "gold passages"
-"""In place of a method: its reading of the gold passages, which no method may do better than by luck."""
+"""Stands for a method: reading the gold passages, an upper bound for all methods up to chance."""
 HITS = 2  # that a single question is read off
 BATCH = 20  # paths that are looked at together
 CROWD = 16  # questions under way at once, where what is said must not hang on it
@@ -59,7 +59,7 @@ _EVERY = 1_000_000  # more passages than any ranking has
 
 @dataclass(frozen=True)
 class Job:
-    """One data set, questions of it, and the method, retriever or other thing that is measured on them."""
+    """A data set, its questions, and the method, retriever or other component that is measured on them."""
 
     data: Path
     name: str
@@ -78,16 +78,16 @@ class Job:
         return index_for(open_corpus(self.data / self.name / "corpus.jsonl"))
 
     def gold(self, question: Question) -> list[Passage]:
-        """A question's gold passages."""
+        """Return a question's gold passages."""
         return self.passages(question.gold_ids)
 
     def passages(self, ids: Sequence[str]) -> list[Passage]:
-        """The passages of these ids."""
+        """Return the passages with these ids."""
         return [found for each in ids if (found := self.index.passages.by_id(each)) is not None]
 
 
 def fresh(work: Callable[..., T], *arguments: Any) -> T:
-    """``work(*arguments)`` in a process of its own, on two cores."""
+    """Run ``work(*arguments)`` in a new process, on two cores."""
     with ProcessPoolExecutor(1, get_context("spawn"), initializer=_on_two_cores) as process:
         return process.submit(work, *arguments).result()
 
@@ -98,7 +98,7 @@ def _on_two_cores() -> None:
 
 
 def retrieval(job: Job) -> Figures:
-    """Recall of a retriever; of ``hops`` also the ceiling: the share of gold among all passages it ranks, which are
+    """Return the recall of a retriever, and for ``hops`` the ceiling: the share of gold among all it ranks, which are
     those of the first search and of its scored paths."""
     is_hops = job.what == "hops"
     method, options = ("hops", {"k": 1, "rank_limit": _EVERY}) if is_hops else ("one-r", {"retriever": job.what})
@@ -126,7 +126,7 @@ def _ranked(question: Question, passages: Sequence[Passage]) -> dict[str, float 
 
 
 class Timed:
-    """Seconds of what is done inside: by the clock, and of the processor."""
+    """The wall seconds and CPU seconds of a block."""
 
     def __enter__(self) -> Self:
         self.wall, self.cpu = -time.perf_counter(), -time.process_time()
@@ -137,7 +137,7 @@ class Timed:
 
 
 def answers(job: Job) -> Figures:
-    """A method's answers, what they cost, and each with its confidence; ``METHOD@RETRIEVER`` searches by another."""
+    """Return a method's answers, their costs and confidences; ``METHOD@RETRIEVER`` replaces its retriever."""
     method, options = job.what, dict[str, Any]()
     if job.what == GOLD:
         gold = {question.text: job.gold(question) for question in job.questions}
@@ -163,7 +163,7 @@ def answers(job: Job) -> Figures:
 
 
 def answered(job: Job, method: str, questions: Sequence[Question] | None = None, **options: Any) -> Report:
-    """The report of a method, by default on all the questions of a job."""
+    """Return the report of a method, by default on all questions of a job."""
     every = job.questions if questions is None else questions
     return evaluate(every, job.index, method, "pocket", metrics="default", **options)
 
@@ -175,12 +175,12 @@ def _predicted(row: Mapping[str, Any]) -> Figures:
 
 
 def peak_mb() -> float:
-    """The most memory that this process ever held, in MB."""
+    """Return the peak memory of this process in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
 
 
 def sureness(cases: Sequence[tuple[float, bool]]) -> Figures:
-    """How well confidences tell right from wrong: each case a confidence, 0 to 1, and whether its answer was right.
+    """Return the quality of confidences; each case is a confidence, 0 to 1, and whether its answer was right.
 
     >>> sureness([(0.9, True), (0.4, False)])
     {'cases': 2, 'right': 0.5, 'AUROC': 1.0, 'ECE': 0.25}
@@ -196,14 +196,14 @@ def _rounded(values: Mapping[str, float | None]) -> dict[str, float | None]:
 
 
 def confidence(predictions: Sequence[Mapping[str, Any]]) -> Figures:
-    """``sureness`` of a method's answers, and the cases; one is right where its EM is 1, as errors have it."""
+    """Return ``sureness`` of a method's answers, and the cases; an answer is right if its EM is 1."""
     cases = [(each["confidence"], each["em"] == 1) for each in predictions if each["confidence"] is not None]
     return {**sureness(cases), "judged": cases}
 
 
 def read_cases(job: Job, predictions: Sequence[Mapping[str, Any]] | None) -> list[tuple[float, bool]]:
-    """The cases of the reader: its surest span over the passages a method read, over gold ones without predictions;
-    what it finds no span in (a question of yes or no) is no case."""
+    """Return the cases of the reader: its most confident span over the passages that a method read, or over the gold
+    passages without predictions; a question without a span (of yes or no) is no case."""
     reader: Any = open_reader("pocket")
     read = {each["id"]: each["passages"] for each in predictions or ()}
     found = []
@@ -216,15 +216,14 @@ def read_cases(job: Job, predictions: Sequence[Mapping[str, Any]] | None) -> lis
 
 
 def reading(job: Job, predictions: Sequence[Mapping[str, Any]] | None) -> Figures:
-    """``sureness`` of ``read_cases``, and the cases."""
+    """Return ``sureness`` of ``read_cases``, and the cases."""
     cases = read_cases(job, predictions)
     return {**sureness(cases), "judged": cases}
 
 
 def one_by_one(job: Job) -> Figures:
-    """``sureness`` of the reader over one passage at a time, as SearChain asks it, and the threshold of best F1: the
-    single questions that a question is made of (itself if it has none) over the passage that answers and the
-    first that BM25 finds."""
+    """Return ``sureness`` of the reader over one passage at a time, as SearChain uses it, and the threshold of best F1:
+    the single-hop sub-questions of a question (itself if it has none) over the answering passage and BM25's first."""
     reader: Any = open_reader("pocket")
     cases = []
     for question, answers, passages in singles(job):
@@ -240,7 +239,7 @@ def one_by_one(job: Job) -> Figures:
 
 
 def singles(job: Job) -> Iterator[tuple[str, Sequence[str], list[Passage]]]:
-    """Questions to be read off one passage: each with its answers and the passages to try, each question once."""
+    """Yield questions that one passage answers, each once, with its answers and the passages to try."""
     (part,) = (each for each in pocket_data.load(job.data, job.split, job.limit) if each.name == job.name)
     known: set[str] = set()
     for row in part.questions:
@@ -253,7 +252,7 @@ def singles(job: Job) -> Iterator[tuple[str, Sequence[str], list[Passage]]]:
 
 
 def reviews(job: Job) -> Figures:
-    """How well reviews of paths decide: precision and recall of "relevant" and of "enough"."""
+    """Return the quality of reviews of paths: precision and recall of "relevant" and of "enough"."""
     pairs: dict[str, list[tuple[bool, bool]]] = {"relevance": [], "sufficiency": []}
     (part,) = (each for each in pocket_data.load(job.data, job.split, job.limit) if each.name == job.name)
     for row, path in pocket_data.paths(part):
@@ -266,7 +265,7 @@ def reviews(job: Job) -> Figures:
 
 
 def decided(pairs: Sequence[tuple[bool, bool]]) -> Figures:
-    """Precision and recall of decisions, each what was said and what is so.
+    """Return precision and recall of decisions; each is the decision and the truth.
 
     >>> decided([(True, True), (True, False), (False, False)])
     {'paths': 3, 'precision': 0.5, 'recall': 1.0}
@@ -278,7 +277,7 @@ def decided(pairs: Sequence[tuple[bool, bool]]) -> Figures:
 
 @contextmanager
 def timing_scores() -> Iterator[list[float]]:
-    """Inside, the seconds of each batch of paths that is scored."""
+    """Time each batch of paths that is scored in the block; yield the list of seconds."""
     scored, spent = path_scorer.path_scores, list[float]()
 
     def timed(question: str, paths: Sequence[Sequence[Passage]], found: Sequence[Passage]) -> list[float]:
@@ -295,8 +294,8 @@ def timing_scores() -> Iterator[list[float]]:
 
 
 def speed(job: Job) -> Figures:
-    """Seconds a question of ``hops`` with its reading, ms a path scored in a batch, ms a path of a batch of looks,
-    and memory."""
+    """Return seconds per question of ``hops`` with its reading, ms per path scored in a batch, ms per path encoded in a
+    batch, and memory."""
     questions, scored, spent = job.questions[:TIMED], 0.0, []
     with Pipeline(job.index, "hops", "pocket") as pipeline, timing_scores() as scoring:
         pipeline.ask("Who wrote the book that the first of these films is after?")  # opens all
@@ -339,7 +338,7 @@ print(imported - begun, time.perf_counter() - begun)
 
 
 def starting() -> Figures:
-    """Seconds of ``import polyhop`` in a new process, and of that with the network opened; the median of several."""
+    """Return the seconds of ``import polyhop`` in a new process, without and with opening the network; medians."""
     seconds = []
     for _ in range(STARTS + 1):
         said = subprocess.run([sys.executable, "-c", _START], capture_output=True, text=True, check=True).stdout
@@ -351,7 +350,7 @@ def starting() -> Figures:
 
 
 def twice(job: Job) -> Figures:
-    """How much a method says otherwise where its questions are asked in another order and many at once."""
+    """Return how many results of a method change if its questions are asked in another order and many at once."""
     one, other = (fresh(said, job, crowded) for crowded in (False, True))
     return differing(one, other)
 
@@ -360,14 +359,14 @@ Said: TypeAlias = dict[str, tuple[str, float | None, list[str]]]
 
 
 def said(job: Job, crowded: bool) -> Said:
-    """By question: the answer, its confidence and the ranking, of a method; ``crowded``: many at once, last first."""
+    """Return a method's answer, confidence and ranking by question; ``crowded``: many at once, last first."""
     order = job.questions[::-1] if crowded else job.questions
     report = answered(job, job.what, order, concurrency=CROWD if crowded else 1)
     return {row["id"]: (row["prediction"], row["confidence"], row["passages"]) for row in report.rows}
 
 
 def differing(one: Said, other: Said) -> Figures:
-    """How many of the questions are said otherwise the second time: answers, confidences, rankings.
+    """Return how many answers, confidences and rankings differ between two runs.
 
     >>> differing({"q": ("Oslo", 0.5, ["1", "2"])}, {"q": ("Oslo", 0.5, ["2", "1"])})
     {'questions': 1, 'answers differ': 0, 'confidences differ': 0, 'rankings differ': 1}
@@ -382,7 +381,7 @@ def differing(one: Said, other: Said) -> Figures:
 
 
 def looks_alike(job: Job) -> Figures:
-    """How many looks differ where a path is looked at among others and where alone."""
+    """Return how many encodings of a path differ between a batch and the path alone."""
     network, rows = encoder(), []
     with Pipeline(job.index, "one-r", "pocket") as pipeline:
         for question in job.questions:

@@ -1,4 +1,4 @@
-"""Tables of what ``benchmarks/pocket.py`` measured, and the bars it is held to."""
+"""Tables of the figures of ``benchmarks/pocket.py``, and their bars."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from polyhop.common.text import counted
 
 Row: TypeAlias = Mapping[str, Any]
 ALL = "all"
-"""In place of a data set: all of them together."""
+"""Stands for a data set: all of them together."""
 
 RECALL = {"hotpotqa": 0.88, "2wikimultihopqa": 0.90, "musique": 0.58}
 F1 = {"hotpotqa": 0.50, "2wikimultihopqa": 0.50, "musique": 0.25}
@@ -48,7 +48,7 @@ _SHARES = ("right", "precision", "recall")
 
 
 class Bar(NamedTuple):
-    """A figure, what it is held to, and whether it is to be at least (else at most) that."""
+    """A figure, its bar, and whether the figure must be at least (else at most) the bar."""
 
     part: str
     set: str
@@ -60,7 +60,7 @@ class Bar(NamedTuple):
 
     @property
     def is_kept(self) -> bool:
-        """Whether it was measured and is good enough."""
+        """Return True if it was measured and meets the bar."""
         if self.value is None:
             return False
         return self.value >= self.bound if self.at_least else self.value <= self.bound
@@ -73,7 +73,7 @@ class Bar(NamedTuple):
 
 
 def tables(rows: Sequence[Row]) -> Iterator[str]:
-    """A table, as text, for each part and data set that has rows."""
+    """Return a table, as text, for each part and data set that has rows."""
     for part, heads in HEADS.items():
         for name in dict.fromkeys(row["set"] for row in rows if row["part"] == part):
             own = [row for row in rows if row["part"] == part and row["set"] == name]
@@ -114,13 +114,13 @@ def _cell(head: str, value: Any) -> str:
 
 
 def best(rows: Sequence[Row], name: str) -> Row | None:
-    """The method of best F1 on a data set; reading gold passages is no method."""
+    """Return the method of best F1 on a data set; reading gold passages does not count."""
     own = [row for row in rows if row["part"] == "answers" and row["set"] == name and row["name"] != GOLD]
     return max((row for row in own if "F1" in row), key=lambda row: float(row["F1"]["value"]), default=None)
 
 
 def bars(rows: Sequence[Row]) -> list[Bar]:
-    """Every bar, of the data sets that are in the rows."""
+    """Return every bar for the data sets in the rows."""
     sets = [name for name in RECALL if any(row["set"] == name for row in rows)]
     return [*_quality(rows, sets), *_cost(rows, sets), *_same(rows)]
 

@@ -1,18 +1,18 @@
-"""How much of each method's prompts a server has read before: what prefix caches save.
+"""The share of each method's prompts that prefix caches save, because a server has read it before.
 
     python -m benchmarks.prefixes [--questions 6] [--methods tor,resp]
 
-Servers that keep what they worked out for the beginning of a prompt (vLLM, SGLang, llama.cpp, the big providers) pay
-only for the rest. ``pocket`` answers questions of the demo set, one after another, and every prompt is held against
-those before it, in words and marks: tokenizers split finer, but all of it alike.
+Servers that cache the state of prompt prefixes (vLLM, SGLang, llama.cpp, the large providers) compute only the rest.
+``pocket`` answers questions of the demo set in sequence, and every prompt is compared with the earlier ones, in words
+and punctuation marks; tokenizers split more finely, but uniformly.
 
 - *question*: the share of prompt tokens that begin an earlier prompt of the same question;
-- *run*: of the same question or one before it. Instructions and demonstrations are most of it;
-- *elsewhere*: beyond that beginning, the share in lines that an earlier prompt of the same question and task holds too.
-  No other order of the task's prompt could win more, and only where these lines might stand before what is new.
+- *run*: the same for the same question or an earlier one. Most of it is instructions and demonstrations;
+- *elsewhere*: beyond that prefix, the share in lines that an earlier prompt of the same question and task also has.
+  This is the most that another order of the prompt's parts could gain.
 
-Prompts that are asked together are counted in the order they are asked in. No time is measured: the figures are the
-same on every machine.
+Concurrent prompts are counted in the order of their calls. No time is measured: the figures are the same on every
+machine.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ LEAST = 0.25
 """The share of a run's prompt tokens that should be known: of passages that are new each time, only what stands before
 them is."""
 WORTH = 0.1
-"""The share elsewhere from which a task is shown."""
+"""Minimum share elsewhere for a task to be shown."""
 A_LINE = 5
-"""Tokens from which a line that comes again is no accident."""
+"""Minimum number of tokens for a repeated line to count."""
 
 
 class Noting(Pocket):
-    """Pocket, which notes every prompt with its task."""
+    """``pocket``, recording every prompt with its task."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,13 +59,13 @@ class Noting(Pocket):
 
 
 class Known:
-    """Every beginning of the texts so far."""
+    """All prefixes of the texts so far."""
 
     def __init__(self) -> None:
         self._root: dict[str, Any] = {}
 
     def take(self, tokens: Iterable[str]) -> int:
-        """How many of these tokens begin a text taken before; from now on all of them do.
+        """Return how many of these tokens begin an earlier text, and add them.
 
         >>> known = Known()
         >>> known.take("abc"), known.take("abd"), known.take("bcd")
@@ -81,7 +81,7 @@ class Known:
 
 @dataclass
 class Shares:
-    """Tokens of prompts, and how many of them were known."""
+    """Counts of prompt tokens, and of those that were known."""
 
     prompts: int = 0
     tokens: int = 0
@@ -90,7 +90,7 @@ class Shares:
     elsewhere: int = 0
 
     def add(self, tokens: int, question: int, run: int, elsewhere: int) -> None:
-        """One more prompt."""
+        """Add a prompt."""
         self.prompts += 1
         self.tokens += tokens
         self.question += question
@@ -98,19 +98,19 @@ class Shares:
         self.elsewhere += elsewhere
 
     def of(self, name: str) -> float:
-        """The share of the tokens that are ``question``, ``run`` or ``elsewhere``."""
+        """Return the share of the tokens that are ``question``, ``run`` or ``elsewhere``."""
         count: int = getattr(self, name)
         return count / self.tokens if self.tokens else 0.0
 
 
 @dataclass
 class Lines:
-    """The lines of a question's prompts for a task so far."""
+    """The lines in a question's prompts for a task so far."""
 
     seen: set[str] = field(default_factory=set)
 
     def take(self, text: str, beyond: int) -> int:
-        """Tokens after the first ``beyond`` in lines seen before; from now on these are too."""
+        """Return the number of tokens after the first ``beyond`` that are in known lines, and add the lines."""
         found, start = 0, 0
         lines = text.splitlines(keepends=True)
         for line in lines:
@@ -123,7 +123,7 @@ class Lines:
 
 
 def shares(questions: Iterable[Sequence[tuple[str, str]]]) -> dict[str, Shares]:
-    """Each task's shares, from the prompts of questions in turn."""
+    """Return each task's shares, from the prompts of the questions in sequence."""
     found: defaultdict[str, Shares] = defaultdict(Shares)
     run = Known()
     for prompts in questions:
@@ -136,7 +136,7 @@ def shares(questions: Iterable[Sequence[tuple[str, str]]]) -> dict[str, Shares]:
 
 
 def total(tasks: Mapping[str, Shares]) -> Shares:
-    """The shares of all tasks together."""
+    """Return the shares of all tasks together."""
     whole = Shares()
     for task in tasks.values():
         for name in vars(whole):
@@ -145,7 +145,7 @@ def total(tasks: Mapping[str, Shares]) -> Shares:
 
 
 async def prompts_of(method: str, questions: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """The prompts of each question, in the order they were asked."""
+    """Return the prompts of each question, in the order of their calls."""
     lm, prompts = Noting(), []
     async with Pipeline("demo", method, lm) as qa:
         for question in questions:
@@ -156,7 +156,7 @@ async def prompts_of(method: str, questions: Sequence[str]) -> list[list[tuple[s
 
 
 def table(names: Sequence[str], questions: Sequence[str]) -> Iterator[Figure]:
-    """Measure and print: a line a method, then the tasks whose prompts hold much that was seen elsewhere."""
+    """Measure and print one line per method, then the tasks whose prompts have a large share elsewhere."""
     by_method = {name: shares(asyncio.run(prompts_of(name, questions))) for name in names}
     print(f"{'method':<15}{'prompts':>9}{'tokens':>9}{'question':>10}{'run':>7}{'elsewhere':>11}")
     for name, tasks in by_method.items():
@@ -176,7 +176,7 @@ def _row(found: Shares) -> str:
 
 
 def main() -> None:
-    """Measure, print the tables and, asked to, check the bar."""
+    """Measure, print the tables and, with ``--check``, check the bar."""
     made = parser(__doc__)
     made.add_argument("--methods", type=lambda text: text.split(","), help="by default all that call a model")
     made.add_argument("--questions", type=int, default=6, help="questions of the demo set")

@@ -1,20 +1,21 @@
-"""Ranking paths by likelihood: seconds a question against the plain way, on the same random model and paths.
+"""Ranking paths by likelihood: seconds per question compared with a plain implementation, on the same random model.
 
     .venv-all/bin/python -m benchmarks.promptrank --check
 
-A question of PromptRank (Khalifa et al., 2023): 100 passages scored with 5 instructions each, the 5 best followed to 3
-links, the 15 paths of two passages scored likewise. Ours asks ``hf:`` as the method does, all of a hop at once. The
-plain way scores one prompt at a time, takes every logit and remembers nothing; it scores 145 paths, for in the
-published code's loop the second hop comes three times. Passages are 230 tokens, the question 25.
+A question of PromptRank (Khalifa et al., 2023): 100 passages are scored with 5 instructions each, the 5 best are
+extended by 3 links each, and the 15 paths of two passages are scored in the same way. Ours calls ``hf:`` as the method
+does, a whole hop at once. The plain implementation scores one prompt at a time, computes every logit and caches
+nothing; it scores 145 paths, because the published code's loop scores the second hop three times. Passages have 230
+tokens, the question 25.
 
-The plain way is timed on a sample and scaled up. Of ours, 40 passages and 6 paths of two are timed and scaled, with all
-instructions where a causal model shares passages between them, with one where an encoder-decoder shares nothing
-(``--whole`` times all, ``--quick`` half as much). Ratios are of CPU time on one thread, which other work on the machine
-disturbs least. ``again`` is another question over the same paths, as when many questions rerank one set. Bars for
-bfloat16 count on CPUs with AMX.
+The plain implementation is timed on a sample and scaled up. For ours, 40 passages and 6 paths of two are timed and
+scaled: with all instructions for a causal model, which shares passages between them, and with one for an
+encoder-decoder, which shares nothing (``--whole`` times all, ``--quick`` half as much). Ratios are of CPU time on one
+thread, which other work on the machine disturbs least. ``again`` is another question over the same paths, as if many
+questions rerank one set. Bars for bfloat16 apply to CPUs with AMX.
 
-``--gpu`` times a model of T5-XL's shape instead. The paper has 1.38 s a question with one instruction and 5.22 s with
-its ensemble, on a Quadro RTX 8000.
+``--gpu`` times a model of T5-XL's shape instead. The paper reports 1.38 s per question with one instruction and 5.22 s
+with its ensemble, on a Quadro RTX 8000.
 """
 
 from __future__ import annotations
@@ -57,28 +58,28 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 Dtype = Literal["float32", "bfloat16"]
 Path_ = tuple[int, ...]
-"""The numbers of a path's passages."""
+"""The indices of a path's passages."""
 
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds of wall time and of CPU time."""
+    """The seconds of wall time and of CPU time."""
 
     wall: float
     cpu: float
 
     def times(self, factor: float) -> Spent:
-        """As much for ``factor`` such pieces of work."""
+        """Return the time of ``factor`` times the work."""
         return Spent(self.wall * factor, self.cpu * factor)
 
     def plus(self, other: Spent) -> Spent:
-        """Both, one after the other."""
+        """Return the sum of both times."""
         return Spent(self.wall + other.wall, self.cpu + other.cpu)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table: what a way spends on a question, and the ratio it must reach, if any."""
+    """A row of the table: the time of an implementation per question, and the ratio it must reach, if any."""
 
     name: str
     paths: int
@@ -88,7 +89,7 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """How many times less CPU time than the plain way."""
+        """The ratio of the plain implementation's CPU time to this one's."""
         return self.plain.cpu / self.spent.cpu
 
     def __str__(self) -> str:
@@ -101,7 +102,7 @@ class Row:
 
 
 class Texts:
-    """Passages, instructions and questions of random words, each word a token."""
+    """Random passages, instructions and questions, one token per word."""
 
     def __init__(self, words: int, seed: int = 0) -> None:
         draw = random.Random(seed)
@@ -115,13 +116,13 @@ class Texts:
         self.questions = [text(QUESTION) for _ in range(3)]
 
     def prompt(self, path: Path_, instruction: str) -> str:
-        """What is scored on: documents, instruction, slot of the question."""
+        """Return the parts of a prompt: documents, instruction, slot of the question."""
         documents = " ".join(f"Document: {self.passages[number]}" for number in path)
         return f"{documents} {instruction} Question:"
 
 
 def checkpoint(folder: Path, shape: str, dtype: str) -> Path:
-    """A checkpoint of random weights, and a tokenizer whose words are ``w0``, ``w1`` …"""
+    """Write a checkpoint with random weights, and a tokenizer whose words are ``w0``, ``w1`` …"""
     import torch
     import transformers
 
@@ -152,7 +153,7 @@ def checkpoint(folder: Path, shape: str, dtype: str) -> Path:
 
 @contextmanager
 def spending() -> Iterator[list[Spent]]:
-    """What the block spends is put into the list."""
+    """Append the time of the block to the list."""
     spent: list[Spent] = []
     wall, cpu = time.perf_counter(), time.process_time()
     yield spent
@@ -160,14 +161,14 @@ def spending() -> Iterator[list[Spent]]:
 
 
 def mean(scores: TokenScores) -> float:
-    """PromptRank's score of a prompt: the mean log-probability of the question's tokens."""
+    """Return PromptRank's score of a prompt: the mean log-probability of the question's tokens."""
     return statistics.fmean(scores.logprobs)
 
 
 async def score_hop(
     lm: TransformersLM, texts: Texts, paths: Sequence[Path_], instructions: int, question: int
 ) -> dict[Path_, float]:
-    """The score of each path, all asked at once as the method asks: the mean over the instructions."""
+    """Return the score of each path, all at once as in the method: the mean over the instructions."""
 
     async def one(path: Path_) -> float:
         asked = [
@@ -188,7 +189,7 @@ async def score_hop(
 async def ours(
     lm: TransformersLM, texts: Texts, first: int, instructions: int, question: int = 0
 ) -> dict[Path_, float]:
-    """Both hops of a question: the score of every path."""
+    """Return the score of every path, for both hops of a question."""
     passages: list[Path_] = [(number,) for number in range(first)]
     scores = await score_hop(lm, texts, passages, instructions, question)
     best = sorted(passages, key=lambda path: -scores[path])[: max(1, KEEP * first // FIRST)]
@@ -197,7 +198,7 @@ async def ours(
 
 
 def plain_model(folder: str, pairs: bool) -> Any:
-    """The same weights as anyone opens them."""
+    """Open the same weights with plain transformers."""
     import transformers
 
     kind = transformers.AutoModelForSeq2SeqLM if pairs else transformers.AutoModelForCausalLM
@@ -205,7 +206,7 @@ def plain_model(folder: str, pairs: bool) -> Any:
 
 
 def plainly(model: Any, lm: TransformersLM, texts: Texts, path: Path_, instruction: int) -> float:
-    """The plain way with one prompt."""
+    """Score one prompt with the plain implementation."""
     import torch
 
     prompt = list(lm.tokens.prompt(texts.prompt(path, texts.instructions[instruction])))
@@ -223,7 +224,7 @@ def plainly(model: Any, lm: TransformersLM, texts: Texts, path: Path_, instructi
 def plain_question(
     model: Any, lm: TransformersLM, texts: Texts, sample: Sequence[tuple[Path_, int]]
 ) -> tuple[Spent, dict[tuple[Path_, int], float]]:
-    """What the plain way spends on a question, from the sample's prompts; and their scores."""
+    """Return the plain implementation's time per question, scaled from the sample's prompts; and their scores."""
     plainly(model, lm, texts, *sample[0])  # warm
     found, spent = {}, {1: Spent(0.0, 0.0), 2: Spent(0.0, 0.0)}
     for path, instruction in sample:
@@ -238,7 +239,7 @@ def plain_question(
 async def singly(
     lm: TransformersLM, texts: Texts, sample: Sequence[tuple[Path_, int]]
 ) -> dict[tuple[Path_, int], float]:
-    """Our scores of single prompts."""
+    """Return our scores of single prompts."""
     requests = [
         ScoreRequest(
             task="promptrank.path",
@@ -252,7 +253,7 @@ async def singly(
 
 
 async def timed(lm: TransformersLM, texts: Texts, first: int) -> tuple[dict[Path_, float], Spent, Spent]:
-    """Scores of a question, what it spends, and what another question over the same paths spends."""
+    """Return the scores of a question, its time, and the time of another question over the same paths."""
     other = Texts(20_000, seed=1)
     await ours(lm, other, 4, 1)  # opens and warms
     instructions = 1 if lm.checkpoint.is_encoder_decoder else INSTRUCTIONS
@@ -265,7 +266,7 @@ async def timed(lm: TransformersLM, texts: Texts, first: int) -> tuple[dict[Path
 
 
 def measure(shape: str, texts: Texts, first: int) -> tuple[list[Row], list[str]]:
-    """The rows of one shape, and what failed besides the bars."""
+    """Return the rows of one shape, and failures other than missed bars."""
     encodes, paths = shape.startswith("t5"), FIRST + KEEP * LINKS
     with tempfile.TemporaryDirectory() as folder:
         checkpoint(Path(folder), shape, "float32")
@@ -303,24 +304,24 @@ def measure(shape: str, texts: Texts, first: int) -> tuple[list[Row], list[str]]
 
 
 def best(scores: dict[Path_, float]) -> list[Path_]:
-    """The ten best paths."""
+    """Return the ten best paths."""
     return sorted(scores, key=lambda path: -scores[path])[:10]
 
 
 def opened(folder: str, dtype: Dtype, device: str = "cpu") -> TransformersLM:
-    """The model, with room to remember all prompts of a question."""
+    """Open the model, with a cache large enough for all prompts of a question."""
     return TransformersLM(folder, dtype=dtype, device=device, cache_mib=4096)
 
 
 def has_amx() -> bool:
-    """Whether this CPU multiplies matrices in bfloat16 by tiles."""
+    """Return True if this CPU multiplies bfloat16 matrices in tiles (AMX)."""
     import torch
 
     return bool(getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)())
 
 
 def on_gpu() -> None:
-    """T5-XL's shape on the GPU: seconds a question and peak memory."""
+    """Measure T5-XL's shape on the GPU: seconds per question and peak memory."""
     import torch
 
     if not torch.cuda.is_available():
@@ -353,7 +354,7 @@ def on_gpu() -> None:
 
 
 def main() -> None:
-    """Measure, print the table and, asked to, check the bars."""
+    """Measure, print the table and, with ``--check``, check the bars."""
     import torch
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -1,11 +1,11 @@
-"""What a real server can do, and whether our client and it understand each other.
+"""The capabilities of a real model server, and its interoperability with polyhop's client.
 
     python -m benchmarks.real_server MODEL URL
 
-Any OpenAI-compatible server will do, and any model: nothing here depends on what it says, so a tiny one with random
-weights serves (``benchmarks.tiny_llama`` makes one in two forms; ``--same FOLDER/hf`` compares the server's scores with
-those of transformers). ``OPENAI_API_KEY`` is sent if it is set. A line that says FAILED is a fault of the client or the
-server and makes the exit status 1; one that says "no" is something this server does not offer.
+Any OpenAI-compatible server and any model will do: the checks do not depend on the content of replies, so a tiny model
+with random weights suffices (``benchmarks.tiny_llama`` makes one in two forms; ``--same FOLDER/hf`` compares the
+server's scores with those of transformers). ``OPENAI_API_KEY`` is sent if it is set. A line with FAILED is a fault of
+the client or the server and makes the exit code 1; a line with "no" is a feature that the server lacks.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Check = Callable[[OpenAICompatible], Awaitable[str]]
 
 
 def request(text: str = "Where was the director of Jaws born?", **more: Any) -> Request:
-    """A short question, a short answer."""
+    """A short question gets a short answer."""
     settings = {"max_tokens": 16, **more}
     return Request(task="answer.direct", fields={}, messages=[{"role": "user", "content": text}], **settings)
 
@@ -78,7 +78,7 @@ async def stops(lm: OpenAICompatible) -> str:
 
 
 async def schema(lm: OpenAICompatible) -> str:
-    """A JSON schema is kept to."""
+    """A reply follows a JSON schema."""
     reply = await lm.complete(request(schema=SCHEMA, max_tokens=200))
     if not lm.capabilities.json_schema or not (lm.chat or reply.text.lstrip().startswith("{")):
         return "no"  # plain completions mostly ignore it without a word
@@ -93,7 +93,7 @@ async def seed(lm: OpenAICompatible) -> str:
 
 
 async def too_long(lm: OpenAICompatible) -> str:
-    """A prompt beyond the context is refused as such, at once."""
+    """A prompt beyond the context is refused at once, with that reason."""
     try:
         await lm.complete(request("word " * 300_000))
     except LMError as error:
@@ -130,7 +130,7 @@ async def agrees(lm: OpenAICompatible, path: str) -> str:
 
 
 async def main(model: str, url: str, same: str | None) -> int:
-    """Print a line a check; 1 if any failed."""
+    """Print one line per check; return 1 if any failed."""
     failed = 0
     for chat in (True, False):
         checks: list[Check] = [answers, many, tokens, stops, schema, seed, too_long, score]

@@ -1,17 +1,16 @@
-"""How much of the gold each retriever finds, each benchmark over its own corpus.jsonl.
+"""The share of gold passages that each retriever finds, for each benchmark over its own corpus.
 
     python -m benchmarks.retrieval --data DIR [--split dev] [--dense FOLDER] [--only NAME] [--limit N] [--check]
 
-DIR holds a folder for each benchmark with ``corpus.jsonl`` and ``SPLIT.jsonl`` (fields as ``read_questions`` takes
-them, gold passages in ``gold_pids``). ``--dense`` names an encoder as ``--retriever dense:…`` does, such as the folder
-of all-MiniLM-L6-v2; without it the rows that need one are left out. Printed, in per cent: R@k, the mean share of a
-question's gold passages in the top k, R@5 with its 95 % interval; all@5, the share of questions with all of it there;
-ans@5, the share with a gold answer in the text of the top 5 (yes/no questions left out); ms a query, one after another,
-and of that on the CPU; MB and seconds of build, of the index and of what the retriever adds to it (a row above may have
-added it before). Beside each benchmark's name, reach@k:
-the mean share of gold in BM25's top k or one link away, which is as far as ``hops`` can come from it, and in brackets
-the share of questions with all of it there. With ``--check`` the exit status is 1 when R@5 on dev is more than a point
-below the figures it is held to.
+DIR has a folder per benchmark with ``corpus.jsonl`` and ``SPLIT.jsonl`` (fields as in ``read_questions``, gold passages
+in ``gold_pids``). ``--dense`` names an encoder as in ``--retriever dense:…``, such as the folder of all-MiniLM-L6-v2;
+without it the rows that need one are left out. Prints, in percent: R@k, the mean share of a question's gold passages in
+the top k, with the 95 % interval of R@5; all@5, the share of questions with all gold passages there; ans@5, the share
+with a gold answer in the text of the top 5 (without yes/no questions). Further, ms per query in sequence, wall and CPU;
+MB and seconds to build the index and what the retriever adds to it (a row above may have added it already). After each
+benchmark's name is reach@k: the mean share of gold passages in BM25's top k or one link away, the upper bound of
+``hops``, and in brackets the share of questions with all of them there. With ``--check`` the exit code is 1 if R@5 on
+dev is more than a point below its bar.
 """
 
 from __future__ import annotations
@@ -39,14 +38,15 @@ HELD_TO = {
     "2wikimultihopqa": {"bm25": 68.9, "ppr": 92.8, "hops": 97.0},
     "musique": {"bm25": 50.1, "ppr": 59.1, "hops": 60.8},
 }
-"""Mean R@5 on dev, of BM25 (stemmed, without stop words, k1 1.2, b 0.75), and of ``ppr`` and ``hops`` from it."""
+"""Mean R@5 on dev of BM25 (stemmed, without stop words, k1 1.2, b 0.75), and of ``ppr`` and ``hops`` based on it."""
 
 RECALL_AT, REACH_AT = (2, 5, 10, 20), (10, 30, 100)
 HEADS = ("R@2", "R@5", "", "R@10", "R@20", "all@5", "ans@5", "ms", "CPU", "MB", "build s")
 
 
 class Row(NamedTuple):
-    """A retriever's figures: recall by k, the shares of questions with all gold, with an answer, and its costs."""
+    """A retriever's figures: recall by k, the shares of questions with all gold passages and with an answer, its
+    costs."""
 
     recall: dict[int, Mean]
     all_at_5: float
@@ -65,7 +65,7 @@ class Row(NamedTuple):
 
 
 def line(cells: Sequence[str]) -> str:
-    """The cells below their heads."""
+    """Return the cells in the order of the columns."""
     return "".join(f"{cell:>{14 if number == 2 else 8}}" for number, cell in enumerate(cells))
 
 
@@ -73,7 +73,7 @@ Opens = Callable[[Index], RetrieverObject]
 
 
 def retrievers(dense: str | None) -> Iterator[tuple[str, Opens]]:
-    """Every row's name and what opens its retriever."""
+    """Yield every row's name and the function that opens its retriever."""
     for name in ("bm25", "tfidf", "tfidf-bm25", "ppr"):
         yield name, lambda index, name=name: open_plain_retriever(name, index)  # type: ignore[misc]
     if dense:
@@ -88,7 +88,7 @@ def retrievers(dense: str | None) -> Iterator[tuple[str, Opens]]:
 
 
 def measure(opens: Opens, index: Index, built: tuple[float, float], questions: Sequence[Question]) -> Row:
-    """The figures of one retriever; ``built``: the MB and seconds of the index alone."""
+    """Measure one retriever; ``built``: the MB and seconds of the index alone."""
     base, begun = size(index), time.perf_counter()
     retriever = opens(index)
     added = time.perf_counter() - begun
@@ -116,12 +116,12 @@ def measure(opens: Opens, index: Index, built: tuple[float, float], questions: S
 
 
 def size(index: Index) -> float:
-    """The MB of an index' folder."""
+    """Return the MB of an index's folder."""
     return sum(file.stat().st_size for file in index.folder.rglob("*") if file.is_file()) / 1e6
 
 
 def reach(index: Index, questions: Sequence[Question]) -> str:
-    """The share of gold within BM25's top k or one link away."""
+    """Return the share of gold passages in BM25's top k or one link away."""
     retriever = open_plain_retriever("bm25", index)
     found = [retriever.search(question.text, max(REACH_AT)) for question in questions]
     shown = []
@@ -153,7 +153,7 @@ def has_answer(question: Question, hits: Sequence[Passage]) -> float:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Their mean in per cent."""
+    """Return the mean of the values in percent."""
     return 100 * sum(values) / max(1, len(values))
 
 

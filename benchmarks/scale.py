@@ -1,28 +1,28 @@
-"""From a laptop to Wikipedia: what an index of any size takes, measured where it can be and computed by formula beyond.
+"""From a laptop to Wikipedia: the cost of an index of any size, measured if possible and extrapolated by formula.
 
     python -m benchmarks.scale sparse [--passages 5000000] [--check]
     python -m benchmarks.scale dense [--rows 500000 1000000] [--size 768] [--to 21000000]
     python -m benchmarks.scale growth [--check]
 
-``sparse`` indexes a file of synthetic passages (those of ``benchmarks/bm25.py``) and serves it, each in a process of
-its own: seconds, peak memory, size on disk, seconds to the first hit, and milliseconds a query of 15 words, its 10
-hits' texts read. Memory is given twice: what the process holds of its own, and with the pages of mapped files that it
-has touched, which the system takes back where memory is short. With ``--check`` the exit status is 1 when building
-takes 1.5 GB with those pages, serving 500 MB without, or half of the queries 10 ms.
+``sparse`` indexes a file of synthetic passages (those of ``benchmarks/bm25.py``) and serves it, each in its own
+process: seconds, peak memory, size on disk, seconds to the first hit, and milliseconds per query of 15 words, reading
+the texts of 10 hits. Memory is given twice: the process's own, and with the touched pages of mapped files, which the
+system reclaims if memory is short. With ``--check`` the exit code is 1 if building takes 1.5 GB with those pages,
+serving 500 MB without, or the median query 10 ms.
 
-``dense`` makes ``ivf-rabitq`` over vectors of one cloud without clusters (``benchmarks/dense.py``'s ``falling``), with
-each number of ROWS. The unit costs of the first foretell the second, beside what was measured; those of the last
-foretell ``--to`` vectors. The formulas are the functions of this file:
+``dense`` builds ``ivf-rabitq`` over vectors of one cloud without clusters (``falling`` in ``benchmarks/dense.py``), for
+each number of ROWS. The unit costs of each predict the next, printed beside the measurement; those of the last predict
+``--to`` vectors. The formulas are the functions of this file:
 
-- disk: 2 bytes a number for the vectors, and the index;
-- memory: the index, ``size / 8`` bytes of code a vector and some for its number and factors, and the lists' centres;
-- build: each vector is turned, which takes size² products, and compared with every list's centre;
-- search: the centres are compared with the query, codes of the lists read are compared, and some vectors multiplied
-  again. Between as many lists (what is near is in few of them) and as large a share of them lies what a larger
-  collection needs for the same recall; both are given. Read from a cold disk, each vector that is multiplied again
-  costs a page more (``--page-us``).
+- disk: 2 bytes per number for the vectors, and the index;
+- memory: the index with ``size / 8`` bytes of code per vector, some bytes for its number and factors, and the
+  centroids;
+- build: each vector is rotated, which takes size² products, and compared with every centroid;
+- search: the query is compared with the centroids and with the codes of the lists read, and some vectors are rescored.
+  A larger collection needs between the same number of lists (neighbours are in few of them) and the same share of the
+  lists for the same recall; both are given. On a cold disk, each rescored vector costs another page (``--page-us``).
 
-``growth`` tells machines and money for many questions a day: ``benchmarks/growth.py``.
+``growth`` estimates machines and cost for many questions per day: ``benchmarks/growth.py``.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ BUILD_MB, SERVE_MB, HALF_MS = 1536, 500, 10.0
 MB = 2**20
 
 SPARSE_FIXED_MB, SPARSE_BYTES_A_PASSAGE = 180, 265
-"""Memory of a build: the writer's, and ids or titles, all distinct here; measured at 1 and 5 million passages."""
+"""Memory of a build: the writer's, and ids or titles (all distinct here); measured at 1 and 5 million passages."""
 
 
 class Made(NamedTuple):
-    """A dense index as it was made: of ``rows`` vectors of ``size`` numbers, in ``lists`` of which ``probes`` are read
+    """A dense index as it was built: ``rows`` vectors of ``size`` numbers, in ``lists`` of which ``probes`` are read
     and ``again`` vectors multiplied again; ``held`` bytes, ``build`` and ``search`` seconds of CPU; its ``recall``."""
 
     rows: int
@@ -74,7 +74,7 @@ class Made(NamedTuple):
 
 
 class Foretold(NamedTuple):
-    """What an index of so many vectors takes: bytes, and seconds of CPU."""
+    """The cost of an index: bytes and CPU seconds."""
 
     disk: float
     memory: float
@@ -84,7 +84,7 @@ class Foretold(NamedTuple):
 
 
 def sparse_build_mb(passages: int) -> float:
-    """Peak memory of building a sparse index, by formula.
+    """Return the peak memory of building a sparse index, by formula.
 
     >>> round(sparse_build_mb(21_000_000))
     5487
@@ -93,23 +93,24 @@ def sparse_build_mb(passages: int) -> float:
 
 
 def building(rows: int, size: int, lists: int) -> float:
-    """Products of making an index: every vector is turned, and compared with every list's centre."""
+    """Return the products to build an index: every vector is rotated, and compared with every centroid."""
     return float(rows) * size * (size + lists)
 
 
 def searching(rows: int, size: int, lists: int, probes: int, again: int) -> float:
-    """Bits compared and products made for a query, a product counted as the 16 bits it reads: the query is turned and
+    """Return the bits compared and products computed per query, with 16 bits per product: the query is rotated and
     compared with the centres, the codes of some lists are compared with it, some vectors multiplied again."""
     return size * (16.0 * (size + lists + again) + probes * rows / lists)
 
 
 def held(rows: int, size: int, lists: int, a_vector: float) -> float:
-    """Bytes of an index: ``a_vector`` beside its code of a bit a number, the centres, and the matrix that turns."""
+    """Return the bytes of an index: ``a_vector`` and one bit per number for each vector, centroids and rotation
+    matrix."""
     return rows * (size / 8 + a_vector) + 4.0 * size * (lists + size)
 
 
 def foretold(made: Made, rows: int) -> Foretold:
-    """What an index of ``rows`` vectors takes, by the unit costs of one that was made.
+    """Return the cost of an index of ``rows`` vectors, by the unit costs of one that was built.
 
     >>> made = Made(1000, 64, 32, 4, 100, 1000 * (8 + 16) + 4 * 64 * 96, 2.0, 0.001, 0.95)
     >>> larger = foretold(made, 1000)
@@ -135,7 +136,7 @@ def foretold(made: Made, rows: int) -> Foretold:
 
 
 def sparse(passages: int) -> list[str]:
-    """Print the table; the bars that were missed."""
+    """Print the table; return the missed bars."""
     with tempfile.TemporaryDirectory(prefix="polyhop-scale-") as name:
         folder = Path(name)
         with (folder / "corpus.jsonl").open("wb", buffering=MB) as stream:
@@ -165,14 +166,14 @@ def sparse(passages: int) -> list[str]:
 
 
 def apart(what: str, passages: int, folder: Path) -> dict[str, float]:
-    """``build`` or ``serve`` in a process of its own."""
+    """Run ``build`` or ``serve`` in a new process."""
     command = [sys.executable, "-m", "benchmarks.scale", what, "--passages", str(passages), "--folder", str(folder)]
     measured: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return measured
 
 
 def build(folder: Path) -> dict[str, float]:
-    """Build the index, links and all."""
+    """Build the index, including its links."""
     done, held = Event(), [0.0]
 
     def watch() -> None:
@@ -191,7 +192,7 @@ def build(folder: Path) -> dict[str, float]:
 
 
 def resident() -> dict[str, float]:
-    """Megabytes of this process in memory, by Linux' names."""
+    """Return the megabytes of this process in memory, by Linux's names."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     return {
         name: int(rest.split()[0]) / 1024
@@ -229,7 +230,7 @@ def serve(folder: Path, passages: int) -> dict[str, float]:
 
 
 def dense(rows: Iterable[int], size: int, to: int, page_us: float) -> None:
-    """Make an index of each number of rows, and print what each foretells of the next."""
+    """Build an index for each number of rows, and print the prediction of each for the next."""
     last: Made | None = None
     for count in rows:
         with tempfile.TemporaryDirectory(prefix="polyhop-scale-") as folder:
@@ -247,7 +248,7 @@ def dense(rows: Iterable[int], size: int, to: int, page_us: float) -> None:
 
 
 def make(rows: int, size: int, folder: Path) -> Made:
-    """Draw vectors, make the index, search it."""
+    """Draw vectors, build the index, search it."""
     vectors, asked = drawn("falling", rows, size, 200, folder / "vectors")
     (folder / "index").mkdir()
     begun = time.process_time()
@@ -263,13 +264,13 @@ def make(rows: int, size: int, folder: Path) -> Made:
 
 
 def show(label: str, index: Foretold) -> None:
-    """A line of what is foretold."""
+    """Return a line of the prediction."""
     search = f"{1000 * index.search_as_many:.1f}-{1000 * index.search_as_large:.1f}"
     line(label, index.disk, index.memory, index.build, search)
 
 
 def line(label: str, disk: float, memory: float, seconds: float, search: str) -> None:
-    """A line of the table."""
+    """Return a line of the table."""
     sizes = f"{disk / MB:10,.0f} MB on disk {memory / MB:8,.0f} MB in memory"
     print(f"  {label:22}{sizes}   built in {seconds:7,.0f} s of CPU   {search} ms of CPU a query", flush=True)
 

@@ -1,23 +1,23 @@
-"""What the server adds to the engine, and whether it holds under many clients, slow ones and open streams.
+"""The server's overhead over the engine, and its behaviour under many clients, slow readers and open streams.
 
     python -m benchmarks.server --check
     python -m benchmarks.server --seconds 5
     python -m benchmarks.server --only batches
 
-The server is a process of its own on loopback, over the demo's corpus, with a scripted model of 100 ms a call:
+The server is a separate process on loopback, over the demo corpus, with a scripted model that takes 100 ms per call:
 
-- *overhead*: one question after another with a model of no latency, over HTTP and by the engine alone; medians. The
+- *overhead*: one question after another with a model without latency, over HTTP and with the engine alone; medians. The
   first step is that of a stream.
-- *load*: 64 clients for 60 seconds, each asking anew as soon as it is answered. Memory is the server's after a third of
-  the time and at the end; by then as many traces are held as will be.
-- *slow readers*: for a quarter of the time the same again, beside 8 clients that take 64 bytes of a stream a second.
-- *open streams*: 1,000 streams of questions under way, and searches one after another beside them; then all clients
-  leave, and their work must end.
-- *batches*: 512 queries, top 3, as a trainer in Search-R1's manner posts them to ``/retrieve``, in turn with the same
-  batch by the index alone, over synthetic passages; medians.
+- *load*: 64 clients for 60 seconds, each asking again as soon as it has an answer. Memory is the server's after a third
+  of the time and at the end; by then the maximum number of traces is stored.
+- *slow readers*: the same for a quarter of the time, with 8 clients that read 64 bytes of a stream per second.
+- *open streams*: 1,000 streams of running questions, with searches one after another at the same time; then all clients
+  disconnect, and their work must end.
+- *batches*: 512 queries, top 3, as a trainer posts them to ``/retrieve`` by Search-R1's protocol, alternating with the
+  same batch on the index alone, over synthetic passages; medians.
 
-``--check`` exits with 1 when a bar is missed. Needs the extra ``serve``; one machine bears clients and server, so two
-cores should be free.
+``--check`` exits with 1 if a bar is missed. Needs the extra ``serve``; clients and server run on the same machine, so
+two cores should be free.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ CORPUS = "demo"
 
 @dataclass(frozen=True)
 class Line:
-    """One figure of the table; ``most``: its bar, where it has one."""
+    """A figure of the table; ``most``: its bar, if any."""
 
     name: str
     value: float
@@ -66,33 +66,33 @@ class Line:
 
     @property
     def missed(self) -> bool:
-        """Whether it is beyond its bar."""
+        """Return True if it is beyond its bar."""
         return self.most is not None and not self.value <= self.most
 
 
 @dataclass
 class Asked:
-    """What came of the questions of a phase."""
+    """The outcomes of the questions of a phase."""
 
     seconds: list[float] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
     def percentile(self, percent: int) -> float:
-        """Milliseconds that so many percent of the questions took at most."""
+        """Return a percentile of the questions' milliseconds."""
         return 1000 * quantiles(self.seconds, n=100)[percent - 1] if len(self.seconds) > 1 else float("nan")
 
 
 class Forgetful(ScriptedLM):
-    """A scripted model that does not keep what it was asked."""
+    """A scripted model that does not store its requests."""
 
     async def complete(self, request: Request) -> Completion:
-        """The reply."""
+        """Return the scripted reply."""
         self.calls.clear()
         return await super().complete(request)
 
 
 def scripted(latency: float) -> ScriptedLM:
-    """A model that has one reply for every task."""
+    """A model with one fixed reply per task."""
 
     def reply(task: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"rationale": "The passages tell.", "answer": "Oslo"} if task.endswith("cot") else {"answer": "Oslo"}
@@ -117,7 +117,7 @@ def serve(method: str, latency: float, port: int, corpus: str) -> None:
 
 @contextmanager
 def server(method: str, latency: float, corpus: str = CORPUS) -> Iterator[tuple[str, int]]:
-    """A server that is ready: its URL and its process."""
+    """Start a server; yield its URL and its process once it is ready."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     serving = ["--method", method, "--serve", str(latency), str(port), corpus]
@@ -145,13 +145,13 @@ async def _ready(url: str, process: subprocess.Popen[bytes]) -> None:
 
 
 def allow_files() -> None:
-    """As many open files as this process may have: a stream is one."""
+    """Raise the limit of open files to the maximum: each stream is one."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def megabytes(process: int) -> float:
-    """The memory that a process holds."""
+    """Return the memory of a process."""
     printed = subprocess.run(["ps", "-o", "rss=", "-p", str(process)], capture_output=True, text=True, check=True)
     return int(printed.stdout) / 1024
 
@@ -161,14 +161,14 @@ def megabytes(process: int) -> float:
 
 @asynccontextmanager
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    """Connections without a limit."""
+    """Open a client without a limit of connections."""
     connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=120)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as opened:
         yield opened
 
 
 async def ask(client: aiohttp.ClientSession, url: str, question: str, asked: Asked) -> None:
-    """One question over HTTP."""
+    """Ask one question over HTTP."""
     began = time.perf_counter()
     try:
         async with client.post(f"{url}/v1/ask", json={"question": question}) as response:
@@ -181,7 +181,7 @@ async def ask(client: aiohttp.ClientSession, url: str, question: str, asked: Ask
 
 
 async def first_step(client: aiohttp.ClientSession, url: str, question: str) -> float:
-    """Seconds to the first step of a stream, which is then read to its end."""
+    """Return the seconds to the first step of a stream; then read it to its end."""
     began, first = time.perf_counter(), 0.0
     async with client.post(f"{url}/v1/ask", json={"question": question, "stream": True}) as response:
         async for line in response.content:
@@ -191,7 +191,7 @@ async def first_step(client: aiohttp.ClientSession, url: str, question: str) -> 
 
 
 async def open_stream(url: str, *, small: bool = False) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A stream of a question under way; with ``small`` buffers, so that what is not read is soon not sent."""
+    """Open the stream of a running question; with ``small`` buffers, so that unread data soon stops the sender."""
     host, _, port = url.removeprefix("http://").partition(":")
     connection = socket.socket()
     if small:
@@ -207,13 +207,13 @@ async def open_stream(url: str, *, small: bool = False) -> tuple[asyncio.StreamR
 
 
 async def pieces(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """What comes, 64 bytes at a time."""
+    """Yield the data in chunks of 64 bytes."""
     while piece := await reader.read(64):
         yield piece
 
 
 async def read_slowly(url: str) -> None:
-    """Take 64 bytes of a stream a second, and another stream where it ends, until cancelled."""
+    """Read 64 bytes of a stream per second, and open another at its end, until cancelled."""
     while True:
         reader, writer = await open_stream(url, small=True)
         try:
@@ -226,7 +226,7 @@ async def read_slowly(url: str) -> None:
 
 
 async def load(url: str, seconds: float, memory: Callable[[], float] | None = None) -> tuple[Asked, list[float]]:
-    """``CLIENTS`` at once for so long; the memory after a third of it and at the end."""
+    """Run ``CLIENTS`` at once for a time; return the memory after a third of it and at the end."""
     asked, held = Asked(), list[float]()
     end = time.perf_counter() + seconds
     questions = itertools.cycle(QUESTIONS)
@@ -249,7 +249,7 @@ async def load(url: str, seconds: float, memory: Callable[[], float] | None = No
 
 
 async def overhead(method: str, url: str, times: int) -> list[Line]:
-    """What HTTP adds to a question and to its first step, in turn with the engine alone."""
+    """Measure the time that HTTP adds to a question and to its first step, alternating with the engine alone."""
     served, bare = Asked(), list[float]()
     served_first, bare_first = list[float](), list[float]()
     async with Pipeline(CORPUS, method, scripted(0.0)) as pipeline, session() as client:
@@ -273,7 +273,7 @@ async def overhead(method: str, url: str, times: int) -> list[Line]:
 
 
 def under_load(url: str, process: int, seconds: float) -> list[Line]:
-    """Many clients, and the same again beside slow readers."""
+    """Measure many clients, without and with slow readers."""
     asked, (early, late) = asyncio.run(load(url, seconds, lambda: megabytes(process)))
     beside, _ = asyncio.run(_beside_slow(url, max(2.0, seconds / 4)))
     for error in (*asked.errors, *beside.errors)[:5]:
@@ -304,7 +304,7 @@ async def _beside_slow(url: str, seconds: float) -> tuple[Asked, list[float]]:
 
 
 async def open_streams(url: str, process: int) -> list[Line]:
-    """Many streams open at once, others served beside them, and all left."""
+    """Open many streams at once, serve other requests meanwhile, then disconnect all."""
     before = megabytes(process)
     async with AsyncExitStack() as leaving, session() as client:
         began = time.perf_counter()
@@ -335,14 +335,14 @@ async def open_streams(url: str, process: int) -> list[Line]:
 
 
 async def gauge(client: aiohttp.ClientSession, url: str) -> int:
-    """Questions under way."""
+    """Return the number of running questions."""
     async with client.get(f"{url}/metrics") as response:
         lines: Iterable[str] = (await response.text()).splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("polyhop_questions_running "))
 
 
 async def until_idle(url: str) -> float:
-    """Seconds until nothing is under way; about 30 where that does not come."""
+    """Return the seconds until nothing is running; about 30 if that does not happen."""
     began = time.perf_counter()
     async with session() as client:
         for _ in range(600):
@@ -353,7 +353,7 @@ async def until_idle(url: str) -> float:
 
 
 async def batches(url: str, index: Index, queries: Sequence[str], rounds: int) -> list[Line]:
-    """A batch over HTTP, in turn with the index alone; both find the same."""
+    """Measure a batch over HTTP, alternating with the index alone; both find the same passages."""
     bm25, served, alone = BM25(index), list[float](), list[float]()
     body = {"queries": queries, "topk": TOP, "return_scores": True}
     async with session() as client:
@@ -376,7 +376,7 @@ async def batches(url: str, index: Index, queries: Sequence[str], rounds: int) -
 
 
 def over_synthetic(method: str, passages: int, rounds: int) -> list[Line]:
-    """Batches over an index of synthetic passages."""
+    """Measure batches over an index of synthetic passages."""
     made = Synthetic(passages)
     with tempfile.TemporaryDirectory(prefix="polyhop-bench-") as folder:
         index = build_index(polyhop.open_corpus(made), Path(folder) / "index", links=False)
@@ -385,7 +385,7 @@ def over_synthetic(method: str, passages: int, rounds: int) -> list[Line]:
 
 
 def main() -> None:
-    """Measure, print the table and, asked to, check the bars."""
+    """Measure, print the table and, with ``--check``, check the bars."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="exit with 1 when a bar is missed")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long the clients ask")

@@ -1,9 +1,9 @@
-"""How many calls in a row Tree of Reviews needs when calls may run ahead, and how many of those are wasted.
+"""The sequential calls of Tree of Reviews with speculation, and the share of wasted calls.
 
     python -m benchmarks.speculation --check
 
-Random worlds at the default widths, a model call taking one second of a virtual clock: the mean seconds a question are
-its calls in a row. The result is the sequential run's to the byte (``tests/engine/test_speculation.py``).
+Random worlds at the default widths, with a virtual clock and one second per model call: the mean seconds per question
+are its sequential calls. The result is byte-identical to the sequential run's (``tests/engine/test_speculation.py``).
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ WORLDS = 300
 SHARES = {"relevant": 0.55, "supported": 0.2, "wordless": 0.1, "unreadable": 0.0, "barren": 0.05}
 AHEAD = (0, 1, 2, 4, 8, 16, 64)
 BARS = {4: 10.0, 64: 6.0}
-"""Most calls in a row: with the siblings of one retrieval together (four beside the first), with the whole tree."""
+"""Maximum sequential calls: with the siblings of one retrieval at once (four after the first), with the whole tree."""
 
 
 def world(seed: int) -> World:
-    """A world of forty passages in which about half the paths are relevant and a fifth of those are enough."""
+    """Return a world of forty passages in which about half of the paths are relevant and a fifth of those
+    sufficient."""
     passages = [Passage(f"p{n}", f"Title {n}", f"word{n} " * 20) for n in range(40)]
     return World(seed, f"Question {seed}?", passages, dict(SHARES), "value")
 
 
 async def answer(seed: int, expansion: str, ahead: int) -> tuple[Answer, float]:
-    """A world's answer and the seconds it took."""
+    """Return the answer of a world and its seconds."""
     here = world(seed)
     lm = ScriptedLM(here.script, latency=1.0)
     settings: dict[str, Any] = {"shots": 0, "prompts": BOOK, "expansion": expansion, "speculate": ahead}
@@ -44,7 +45,7 @@ async def answer(seed: int, expansion: str, ahead: int) -> tuple[Answer, float]:
 
 
 def main() -> None:
-    """Measure, print the table and, asked to, check the bars."""
+    """Measure, print the table and, with ``--check``, check the bars."""
     options = parser(__doc__).parse_args()
     print(f"{'expansion':<11}{'ahead':>6}{'calls':>8}{'in a row':>10}{'wasted':>8}")
     figures = []

@@ -1,12 +1,12 @@
-"""How long short commands take: help beside an empty Python, the first call and the first answer, the demo.
+"""The time of short commands: help compared with an empty Python, the first call, the first answer.
 
     python -m benchmarks.startup --check
 
-- *help*: ``polyhop --help`` over ``python -c pass``, wall time, the best of runs in turn.
-- *ask*: from the start of ``polyhop ask`` on a built index to the first call that reaches the model's server, which is
-  on loopback; the demo's corpus, by ``one-r``, which searches first.
+- *help*: the ratio of ``polyhop --help`` to ``python -c pass``, wall time, the best of alternating runs.
+- *ask*: from the start of ``polyhop ask`` on a built index to the first call that reaches the model server on loopback;
+  the demo corpus with ``one-r``, which searches first.
 
-``--check`` exits with 1 when a bar is missed.
+``--check`` exits with 1 if a bar is missed.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ COMMAND = Path(sys.executable).with_name("polyhop")
 
 
 def wall(command: Sequence[str | Path]) -> float:
-    """Seconds that a command takes."""
+    """Return the seconds of a command."""
     begun = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return time.perf_counter() - begun
 
 
 def help_over_nothing(rounds: int) -> float:
-    """The time of ``polyhop --help`` over that of an empty Python."""
+    """Return the ratio of the time of ``polyhop --help`` to that of an empty Python."""
     times = [(wall([COMMAND, "--help"]), wall([sys.executable, "-c", "pass"])) for _ in range(rounds)]
     return min(shown for shown, _ in times) / min(nothing for _, nothing in times)
 
 
 async def to_the_first_call(index: Path) -> float:
-    """Seconds from the start of ``polyhop ask`` to its first call."""
+    """Return the seconds from the start of ``polyhop ask`` to its first call."""
     async with FakeServer("The answer is Paris.") as server:
         arguments = ["ask", QUESTION, "--corpus", index, "--method", "one-r", "--lm", f"openai:tiny@{server.url}"]
         begun = time.perf_counter()
@@ -60,7 +60,7 @@ async def to_the_first_call(index: Path) -> float:
 
 
 def first_answer(parent: Path) -> float:
-    """Seconds of a question over a folder that has no index yet."""
+    """Return the seconds of a question over a folder without an index."""
     passages = iter(open_corpus("demo"))
     with tempfile.TemporaryDirectory(dir=parent) as folder:
         for number in range(FILES):
@@ -70,7 +70,7 @@ def first_answer(parent: Path) -> float:
 
 
 def main() -> None:
-    """Measure, print the table and, asked to, check the bars."""
+    """Measure, print the table and, with ``--check``, check the bars."""
     made = parser(__doc__)
     made.add_argument("--rounds", type=int, default=10, help="runs of each command; the best counts")
     options = made.parse_args()

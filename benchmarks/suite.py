@@ -1,12 +1,12 @@
-"""The benchmarks one after another: their ratios held against the last committed ones, all of it in ``RESULTS.md``.
+"""Run the benchmarks one after another, compare their ratios with the last committed ones, and write ``RESULTS.md``.
 
     python -m benchmarks.suite
     python -m benchmarks.suite --only startup,prefixes
 
-Each runs in a process of its own, in the size that keeps the suite under ten minutes. ``RESULTS.md`` begins with the
-ratios, which other machines of the kind should come to; then come the tables. ``results.json`` holds the ratios that
-have a bar: one that is more than a quarter worse than in the last commit is a regression. The exit status is 1 for one,
-for a bar that is missed and for a benchmark that fails; each is named. With ``--only`` nothing is written.
+Each runs in its own process, in a size that keeps the suite under ten minutes. ``RESULTS.md`` begins with the ratios,
+which similar machines should reach; the tables follow. ``results.json`` has the ratios with a bar: one that is more
+than a quarter worse than in the last commit is a regression. The exit code is 1 after a regression, a missed bar or a
+failed benchmark; each is named. With ``--only`` nothing is written.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ SUITE: Mapping[str, Sequence[str]] = {
     "updates": [],
     "leaks": ["--questions", "2000"],
 }
-"""The benchmarks in turn, and the options that make them short enough."""
+"""The benchmarks in order, with the options that make them short enough."""
 MAX_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
 class Done:
-    """What a benchmark came to: what it printed, its figures, the seconds it took."""
+    """The result of a benchmark: its output, figures and seconds."""
 
     name: str
     printed: str
@@ -56,13 +56,13 @@ class Done:
 
     @property
     def about(self) -> str:
-        """What it measures: the first sentence of its own description."""
+        """Return the first sentence of the benchmark's description."""
         source = (HERE / f"{self.name}.py").read_text(encoding="utf-8")
         return " ".join(source.removeprefix('"""').partition("\n\n")[0].split()).rstrip('"')
 
 
 def run(name: str, options: Sequence[str]) -> Done:
-    """Run a benchmark, showing its lines as they come."""
+    """Run a benchmark, showing its output as it appears."""
     begun, lines = time.perf_counter(), []
     print(f"\n== {name}", flush=True)
     with tempfile.TemporaryDirectory(prefix="polyhop-bench-") as folder:
@@ -78,26 +78,26 @@ def run(name: str, options: Sequence[str]) -> Done:
 
 
 def committed() -> dict[str, dict[str, float]]:
-    """The ratios of the last commit, by benchmark and name; none outside a checkout or before the first."""
+    """Return the ratios of the last commit, by benchmark and name; none outside a checkout or before the first."""
     shown = subprocess.run(["git", "show", "HEAD:./results.json"], cwd=HERE, capture_output=True, check=False)
     before: dict[str, dict[str, float]] = orjson.loads(shown.stdout) if shown.returncode == 0 else {}
     return before
 
 
 def wrong(done: Sequence[Done], before: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """What fell short, failed or got worse, in words."""
+    """Describe missed bars, failures and regressions."""
     failed = [f"{one.name}: failed" for one in done if one.failed]
     missed = [f"{one.name}: {words}" for one in done for figure in one.figures if (words := figure.missed())]
     return [*failed, *missed, *regressions({one.name: one.figures for one in done}, before)]
 
 
 def values(done: Sequence[Done]) -> dict[str, dict[str, float]]:
-    """The ratios that a later run is held against."""
+    """Return the ratios that later runs are compared with."""
     return {one.name: {each.name: round(each.value, 3) for each in one.figures if each.compared} for one in done}
 
 
 def machine() -> str:
-    """What it ran on, in general terms."""
+    """Describe the machine in general terms."""
     return (
         f"{os.cpu_count()} cores, {_processor()}, {_memory_gb():.0f} GB of memory, {platform.system()}, "
         f"Python {platform.python_version()}"
@@ -105,7 +105,7 @@ def machine() -> str:
 
 
 def _processor() -> str:
-    """The processor's family, without its model: ``x86_64 with avx512f, amx``."""
+    """Return the processor's family without its model: ``x86_64 with avx512f, amx``."""
     try:
         flags = set(Path("/proc/cpuinfo").read_text().partition("flags")[2].partition("\n")[0].split())
     except OSError:
@@ -119,7 +119,7 @@ def _memory_gb() -> float:
 
 
 def page(done: Sequence[Done], faults: Sequence[str]) -> str:
-    """``RESULTS.md``: the ratios first, then every benchmark's own table."""
+    """Return the text of ``RESULTS.md``: the ratios first, then every benchmark's table."""
     lines = [
         "# What the benchmarks find",
         "",
@@ -142,7 +142,7 @@ def _row(name: str, figure: Figure) -> str:
 
 
 def main() -> None:
-    """Run, write, compare."""
+    """Run the benchmarks, write the results and compare them."""
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--only", help="some of the benchmarks, with commas between; nothing is written")
     options = made.parse_args()

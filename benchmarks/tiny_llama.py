@@ -1,10 +1,10 @@
-"""A tiny Llama with random weights in two forms of the same: a ``transformers`` folder and a gguf file.
+"""Make a tiny Llama with random weights in two equivalent forms: a ``transformers`` folder and a gguf file.
 
     python -m benchmarks.tiny_llama FOLDER
 
 Needs ``polyhop[hf]`` and the ``gguf`` package. ``FOLDER/hf`` is for ``hf:FOLDER/hf``, ``FOLDER/tiny.gguf`` for a
 server: ``python -m llama_cpp.server --model FOLDER/tiny.gguf --logits_all true``. The vocabulary is byte-level, so
-characters beyond ASCII come in pieces. It proves protocol and arithmetic; what it says is noise.
+characters beyond ASCII arrive in pieces. It tests protocols and arithmetic; its replies are noise.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TEXT = (
 
 
 def main(folder: Path) -> None:
-    """Write both forms; the same ones each time."""
+    """Write both forms, the same in every run."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -95,7 +95,7 @@ def _write_gguf(path: Path, weights: dict[str, np.ndarray[Any, Any]], words: dic
 
 
 def _interleaved(weight: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Queries and keys as llama.cpp rotates them: pairs of neighbours, where transformers takes halves."""
+    """Reorder queries and keys for llama.cpp, which rotates pairs of neighbours, while transformers rotates halves."""
     rows, columns = weight.shape
     return weight.reshape(HEADS, 2, rows // HEADS // 2, columns).swapaxes(1, 2).reshape(rows, columns)
 

@@ -1,10 +1,10 @@
-"""What an update costs beside a rebuild: passages added to an index and removed from it, at several sizes.
+"""The cost of an update compared with a rebuild: adding passages to an index and removing them, at several sizes.
 
     python -m benchmarks.updates [--sizes 1000,10000,100000] [--changed 100] [--check]
 
-The passages are those of ``bm25.py``, half of which mention a title. Timed by the wall clock, writing to the disk and
-all: the index built with the added passages, they added to one without them, and as many removed from that. With
-``--check`` the exit status is 1 when an update of the largest index takes more than a tenth of its rebuild.
+The passages are those of ``bm25.py``, half of which mention a title. Wall times, including writing to disk: building
+the index with the added passages, adding them to an index without them, and removing as many from it. With ``--check``
+the exit code is 1 if an update of the largest index takes more than a tenth of its rebuild.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def measured(size: int, changed: int, folder: Path) -> tuple[float, float, float]:
-    """Seconds that building takes, adding, and removing."""
+    """Return the seconds of building, adding and removing."""
     passages = list(Synthetic(size + changed))
     build = seconds(lambda: build_index(open_corpus(passages), folder / "whole"))
     build_index(open_corpus(list(islice(passages, size))), folder / "index")
@@ -43,7 +43,7 @@ def measured(size: int, changed: int, folder: Path) -> tuple[float, float, float
 
 
 def main() -> None:
-    """Measure, print the table and, asked to, check the bar."""
+    """Measure, print the table and, with ``--check``, check the bar."""
     made = parser(__doc__)
     made.add_argument("--sizes", default="1000,10000,100000")
     made.add_argument("--changed", type=int, default=100)
