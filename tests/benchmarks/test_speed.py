@@ -296,7 +296,7 @@ def test_the_page_shows_ratios_before_tables() -> None:
     assert "| startup | help | 3.00 | ≤ 4 |" in page
     assert "ask" not in page.partition("## startup")[0]
     assert "- Not as it should be: startup: late" in page
-    assert "How long short commands take" in page
+    assert "The time of short commands" in page
     assert page.index("| startup") < page.index("```text\na table\n```")
     assert f"{os.cpu_count()} cores" in page
 

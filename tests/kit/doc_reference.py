@@ -23,31 +23,31 @@ _FENCE = "~" * 8
 _HEADS = {
     "cli": """# Command line
 
-What `polyhop VERB --help` prints. An option can come from the environment too: `--lm` of `run` as
-`POLYHOP_RUN_LM`. Results go to stdout, all else to stderr; [exit codes](errors.md#exit-codes).""",
+This page has the output of `polyhop COMMAND --help`. Options can also be set in the environment: `--lm` of `run` as
+`POLYHOP_RUN_LM`. Results go to stdout, everything else to stderr; see the [exit codes](errors.md#exit-codes).""",
     "settings": """# Settings
 
-`-o NAME=VALUE` in the command line, a keyword in Python; the defaults are the papers' where they tell them (ToR is
-Tree of Reviews, whose comparison the baselines stand in). What names shared by many mean stands beside the
-[methods](../methods/README.md).""",
+Give a setting by `-o NAME=VALUE` on the command line, or as a keyword argument in Python. The defaults are those of
+the papers, if they state them (ToR is Tree of Reviews, whose comparison sets those of the baselines). Names with the
+same meaning in several methods are [explained with the methods](../methods/README.md#names-of-settings).""",
     "prompts": """# Prompts
 
-Each task's file as it ships. `polyhop prompts show TASK` shows one filled in; `--prompts FOLDER` takes your
-own ([prompts](../models.md#prompts)). For every kind of question but `qa`, demonstrations are drawn from
-`solved.jsonl`. How its output is read: [tasks](tasks.md).""",
+These are the built-in prompt files, one per task. `polyhop prompts show TASK --rendered` shows one filled in;
+`--prompts FOLDER` uses your own ([prompts](../models.md#prompts)). For every kind of question except `qa`,
+demonstrations are drawn from `solved.jsonl`. The outputs are described under [tasks](tasks.md).""",
     "tasks": """# Tasks
 
-A call of a language model is a task: named fields in, a typed output out. A reply that cannot be read is
-asked for once more; then the safe default stands for it. [Prompts](prompts.md) shows the files.""",
+A call of a language model is a task: named fields in, a typed output out. An unreadable reply is requested once more;
+then the safe default is used. The files are under [prompts](prompts.md).""",
     "errors": """# Errors
 
-All are a `PolyhopError` of `polyhop.errors`. A message says what was wrong, with which value, and what would
-work. Those without an exit code are caught on the way and end no command.""",
-    "scale": """# Machines and money
+All errors are subclasses of `PolyhopError` in `polyhop.errors`. A message says what was wrong, with which value, and
+what would work. Errors without an exit code are handled internally and end no command.""",
+    "scale": """# Machines and cost
 
-What so many questions a day over so many passages take, by the formulas of
-[growth.py](../../benchmarks/growth.py); [growing](../scale.md#estimates) says how to read it. With numbers of
-your own: `python -m benchmarks.scale growth --set gpu_hour=1.8`.""",
+The machines and the cost of a load, by the formulas of [growth.py](../../benchmarks/growth.py);
+[scaling](../scale.md#estimates) explains the tables. With your own numbers:
+`python -m benchmarks.scale growth --set gpu_hour=1.8`.""",
 }
 _CAUGHT = {errors.BudgetSpent, errors.Waiting}
 """Errors that end no command: a run catches them."""
@@ -96,7 +96,7 @@ def settings_of(method: Method) -> str:
         (f"`{each.name}`", f"`{shown(each.default)}`", choices(each), said[each.name].replace("None:", "not set:"))
         for each in method.settings.values()
     ]
-    return table(("setting", "default", "values", "what it is, and where its paper has it"), rows)
+    return table(("setting", "default", "values", "meaning, and its place in the paper"), rows)
 
 
 def choices(setting: Setting) -> str:
@@ -119,7 +119,7 @@ def prompts() -> str:
         demonstrations = _PROMPTS / f"{name}.demos.jsonl"
         count = len(demonstrations.read_text("utf-8").splitlines()) if demonstrations.is_file() else 0
         parts += [f"## {name}", fenced((_PROMPTS / f"{name}.md").read_text("utf-8"), "prompt")]
-        parts += [f"{count} demonstrations stand in `{name}.demos.jsonl`."] if count else []
+        parts += [f"`{name}.demos.jsonl` has {count} demonstrations."] if count else []
     return "\n\n".join(parts) + "\n"
 
 
@@ -127,7 +127,10 @@ def tasks() -> str:
     """Every task: its fields, its output, and the safe default."""
     parts = [_HEADS["tasks"]]
     parts += [section for _, task in sorted(TASKS.items()) for section in task_told(task)]
-    parts += ["# Scored tasks", "Nothing is generated: the model tells how likely a given text is after the prompt."]
+    parts += [
+        "# Scored tasks",
+        "Nothing is generated: the model returns the probability of a given text after the prompt.",
+    ]
     for name, scored in sorted(SCORED.items()):
         parts += [f"## {name}", f"Fields: {_names(scored.fields)}. Scored: `{scored.target}`."]
     return "\n\n".join(parts).replace("\n\n# Scored tasks", "\n\n## Scored tasks") + "\n"
@@ -156,14 +159,14 @@ def exits() -> str:
     ]
     codes = [
         ("0", "done"),
-        ("1", "a question failed, or what was checked does not hold"),
-        ("2", "wrong use, or an unreachable model or retriever"),
-        ("3", "the results of a batch are waited for: the same command goes on when they are there"),
-        ("130", "interrupted; what is finished is kept"),
+        ("1", "a question failed, or a check found problems"),
+        ("2", "wrong usage, or an unreachable model or retriever"),
+        ("3", "waiting for the results of a batch: repeat the command when they are available"),
+        ("130", "interrupted; finished work is kept"),
     ]
     parts = [_HEADS["errors"]]
-    parts += [table(("error", "a kind of", "exit code", "what it says"), rows)]
-    parts += ["## Exit codes", table(("code", "what it says"), codes)]
+    parts += [table(("error", "subclass of", "exit code", "meaning"), rows)]
+    parts += ["## Exit codes", table(("code", "meaning"), codes)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -45,7 +45,7 @@ async def chain_of_reviews(
     context_tokens: Positive = 4096,  # §4.4: of a whole prompt
     rank_limit: Positive = 15,  # §4.2
 ) -> Answer:
-    """Search, review all passages so far, search again with the review's query, until they are enough (§4.4)."""
+    """Search, review all passages so far, search again with the review's query, until they suffice (§4.4)."""
     passages: list[Passage] = []
     queries = [question]
     accepted: Review | None = None

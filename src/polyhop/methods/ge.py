@@ -162,25 +162,25 @@ async def ge_reasoning(
     *,
     k: Positive = 2,  # Appendix B
     max_steps: Positive = 10,  # §3.6, footnote 1: maximum number of draws
-    retrieve_below: Share = 0.9,  # k1, §3.4: a less sure answer is looked up
-    keep_above: Share = 0.4,  # k2, §3.5: a less sure answer is dropped
+    retrieve_below: Share = 0.9,  # k1, §3.4: a less confident answer is looked up
+    keep_above: Share = 0.4,  # k2, §3.5: a less confident answer is dropped
     temperature: Annotated[float, Ge(0)] = 0.6,  # §3.3, of the sub-answers
     shots: NonNegative = 6,  # Appendix B
     typed_variables: bool = True,  # §3.1, Table 5: `place: #1`, not `#1`
-    guidance: bool = True,  # §3.2, Table 2: by the graph; without, the model names the next sub-question
+    guidance: bool = True,  # §3.2, Table 2: the graph guides; false: the model names the next sub-question
     query: Literal["subquestion", "question"] = "subquestion",  # §3.4, Table 2: what is searched
     refine: bool = True,  # §3.4, Table 3: triplets of the passages instead of the passages
     triplet_filter: bool = True,  # §3.4: only those relevant to the sub-question
-    filter: bool = True,  # §3.5, Table 3: drop answers less sure than keep_above
+    filter: bool = True,  # §3.5, Table 3: drop answers below keep_above
     open_book: bool = True,  # Table 4: false searches nothing
     sample: bool = False,  # Algorithm 1, line 8: draw at random
     confidence: Confidence = "mean",  # of the answer's tokens or the sentence's; share of samples; the model's number
     samples: Positive = 5,  # number of answers per sub-question that "agreement" compares
     context_tokens: Positive = 4096,  # ToR §4.4: of a whole prompt
     extract: Literal["passage", "query"] = "passage",  # beyond the paper: query makes one call of extraction and filter
-    parallel: bool = False,  # beyond the paper: a round draws a candidate for every variable at once
+    parallel: bool = False,  # beyond the paper: draw a candidate for every variable at once
 ) -> Answer:
-    """Elicit the question's graph, answer its triplets one by one, binding their variables, then the question (§3)."""
+    """Elicit the question's graph, answer its triplets one by one to bind variables, then answer the question (§3)."""
     settings = select(Settings, locals())
     state = State(question)
     announce_samples(confidence, samples, run)

@@ -76,20 +76,20 @@ async def hops(
     run: Run,
     *,
     first: Positive = 100,  # passages of the first search
-    keep: Positive = 20,  # paths extended at every hop
-    links: NonNegative = 10,  # links followed from a path, the best by the scorer inside
-    hops: Positive = 2,  # passages a path
-    requery: NonNegative = 3,  # hits of every second query that a path is extended by too
-    leads: NonNegative = 2,  # second queries of a path: names that the reader inside reads off it
-    requeried: NonNegative = 3,  # paths, the best of their length, that second queries are made from
-    scorer: ScorerName = "pocket",  # what scores a path
-    k: Positive = 5,  # passages read
+    keep: Positive = 20,  # number of paths extended at every hop
+    links: NonNegative = 10,  # maximum number of links followed from a path, best first by the linear scorer
+    hops: Positive = 2,  # maximum number of passages per path
+    requery: NonNegative = 3,  # number of hits of each second query that extend a path
+    leads: NonNegative = 2,  # second queries per path: names that pocket's reader finds in it
+    requeried: NonNegative = 3,  # number of best paths of each length that get second queries
+    scorer: ScorerName = "pocket",  # the scorer of paths
+    k: Positive = 5,  # number of passages read
     style: Style = "direct",
     shots: NonNegative = 3,
-    context_tokens: Positive = 4096,  # of the prompt that reads them
+    context_tokens: Positive = 4096,  # of the prompt that reads the passages
     rank_limit: Positive = 20,
 ) -> Answer:
-    """Follow links from the passages found first, rank the paths, read the best passages of all."""
+    """Follow links from the first hits, rank the paths, and read the best passages."""
     ranking, statistics = await ranked_by_paths(
         question, run, first=first, keep=keep, links=links, hops=hops,
         requery=requery, leads=leads, requeried=requeried, scorer=scorer,

@@ -16,15 +16,14 @@ from polyhop.methods.registry import Method, Setting
 
 SHARED = {
     "k": "passages per search",
-    "max_turns": "searches, at most",
-    "shots": "demonstrations in a prompt",
-    "context_tokens": "tokens in a prompt, at most",
-    "rank_limit": "passages ranked, at most",
+    "max_turns": "maximum number of searches",
+    "shots": "demonstrations per prompt",
+    "context_tokens": "maximum number of tokens per prompt",
+    "rank_limit": "maximum number of ranked passages",
     "style": "cot reasons before it answers",
-    "samples": "answers drawn",
-    "temperature": "of the draws",
-    "hops": "links of a path, at most",
-    "answer_by": "the part that answers from the ranking",
+    "samples": "number of samples",
+    "temperature": "sampling temperature",
+    "answer_by": "the component that answers from the ranking",
 }
 """The meanings of settings that many methods have under the same name."""
 _PLACES = ("§", "ToR §", "Table", "Appendix", "Algorithm", "Eq")

@@ -63,7 +63,7 @@ async def promptrank(
     first: Positive = 100,  # §3: F, passages of the first search
     keep: Positive = 5,  # §3: K, paths extended at every hop
     links: NonNegative = 3,  # §3: L, links followed from a path
-    hops: Positive = 2,  # §3: H
+    hops: Positive = 2,  # §3: H, maximum number of passages per path
     scorer: Literal["likelihood", "relevance"] = "likelihood",  # §2.1; "relevance": ours, yes or no, for chat models
     passage_tokens: Positive = 230,  # §3: longer passages are cut
     prompt_tokens: Positive | None = None,  # §3; None: 600, and 1,024 with demonstrations
@@ -78,20 +78,20 @@ async def promptrank(
     demo_ensemble: Literal["max", "mean"] = "max",  # §2.3: over the prompts' demonstrations
     demos_from: FileName = "",  # §3.1: a file of labelled questions to draw them from; "": the prompt file's
     demo_seed: NonNegative | None = None,  # Figure 3: the seed that draws them; None: the run's; neither: the first
-    titles: bool = False,  # each passage's title before its text; the paper does not say, its code has none
+    titles: bool = False,  # each passage's title before its text; not in the paper's code
     order: Literal["link", "inverted"] = "link",  # Table A4: the path's passages as linked, or in reverse
-    joint: bool = True,  # Table 4: a path is scored whole; false: each passage by itself
+    joint: bool = True,  # Table 4: a path is scored as a whole; false: each passage separately
     normalise: Literal["mean", "sum"] = "mean",  # over the question's tokens
-    direction: Literal["question", "path"] = "question",  # §2.1: what is scored after what
+    direction: Literal["question", "path"] = "question",  # §2.1: the text that is scored, given the other
     document_score: DocumentScore = "max",  # Appendix B: the score of a passage, over its paths
     answer_by: Literal["reader", "lm", "none"] = "reader",  # §3.2; "lm": one call over the first k passages
     read_paths: Positive = 100,  # Appendix C.1: number of paths that are read
-    path_weight: Annotated[float, Ge(0), Le(1)] = 0.5,  # Appendix C.1: λ, the path score's weight; there 0.9 and raw
-    combine: Combine = "scaled",  # Appendix C.1 is raw: λ weighs both as they are; scaled: each brought to 0 to 1
+    path_weight: Annotated[float, Ge(0), Le(1)] = 0.5,  # Appendix C.1: λ, the weight of the path score; 0.9 there
+    combine: Combine = "scaled",  # Appendix C.1: raw, λ weighs both unscaled; scaled: each is scaled to 0 to 1
     k: Positive = 5,  # number of passages that a language model reads
     shots: NonNegative = 3,
 ) -> Answer:
-    """Rank paths by the likelihood of the question after them, extending the best by links; then read (§2)."""
+    """Rank paths by the likelihood of the question given the path, extend the best by links, then read (§2)."""
     path_scorer = select(PathScoring, locals()).open(question, run)
 
     async def expand(path: Path) -> list[Passage]:

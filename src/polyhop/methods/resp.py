@@ -124,7 +124,7 @@ async def retrieve_summarize_plan(
     judge_and_plan: Calls = "separate",  # ours: merged makes one call of the two
     summarize_and_respond: Calls = "separate",  # ours: merged makes one call of the two
 ) -> Answer:
-    """Retrieve, summarize for the question and the sub-question, plan the next, until the memories are enough (§3)."""
+    """Retrieve, summarize for the question, answer the sub-question, plan the next, until the memories suffice (§3)."""
     if summarize_and_respond == "merged" and local_source == "memory":
         raise UsageError("resp: summarize_and_respond=merged reads passages: it needs local_source=passages")
     memory = Memory()

@@ -112,14 +112,14 @@ async def search_in_the_chain(
     *,
     max_rounds: Positive = 5,  # §4.1.3: maximum number of chains
     k: Positive = 1,  # Algorithm 1: the top-1 document
-    confidence: float | None = None,  # §3.3 θ: correct if the reader is surer; None: its own (1.5 in the paper)
+    confidence: float | None = None,  # §3.3 θ: minimum confidence to correct; None: the reader's own (paper: 1.5)
     rouge: Annotated[float, Ge(0), Le(1)] = 0.35,  # §3.3 α, Table 7: a long answer agrees with a passage above it
     rouge_kind: Literal["f", "precision", "recall"] = "f",  # which ROUGE-L
     form: Literal["short", "long"] | None = None,  # how agreement is judged; None: by the question's kind
     verification: bool = True,  # Table 1: nodes are corrected
     completion: bool = True,  # Table 1: unsolved nodes are completed
     open_book: bool = True,  # Table 1: false is the Chain-of-Query alone
-    span: SpanChoice | None = None,  # how a DPR reader picks its span; None: its own way
+    span: SpanChoice | None = None,  # how a DPR reader selects its span; None: its own way
     shots: NonNegative | None = None,  # None: Table 8's, by kind
     # Beyond the paper.
     consistency: Literal["two-way", "one-way"] = "two-way",  # §3.3: one-way, the answer contains the span
@@ -128,7 +128,7 @@ async def search_in_the_chain(
     verify: Verify = "containment",  # what supports a reference: the answer in its passage, or the reader
     speculate: NonNegative = 0,  # number of nodes looked up ahead of the walk; the result is the same
 ) -> Answer:
-    """Generate a chain of queries, verify and complete its nodes, regenerate from the node fed back (Algorithm 1)."""
+    """Generate a chain of queries, verify and complete its nodes, and regenerate it after feedback (Algorithm 1)."""
     theta = run.reader_threshold if confidence is None else confidence
     is_long = form == "long" if form else run.kind == "long"
     shots = _paper_shots(run.kind, open_book) if shots is None else shots

@@ -63,7 +63,7 @@ async def tree_of_reviews(
     expansion: Literal["direct", "cot", "mpc"] = "mpc",  # §3.4, Table 4: mpc: the missing paragraph
     fusion: Fusion = "evidence",  # §3.3, Table 3: the evidence in the prompt of the answer
     relevance_pruning: bool = True,  # §3.4, Table 5: irrelevant paths end
-    repetitive_pruning: bool = True,  # §3.4, Table 5: hits that accepted evidence holds are dropped
+    repetitive_pruning: bool = True,  # §3.4, Table 5: hits that are in accepted evidence are dropped
     prune_when: Literal["retrieval", "review"] = "retrieval",  # "review" checks once more before a node's review
     expand_accepted: bool = False,  # Table 5, last row (65 reviews): accepted paths are extended too
     repeat_passages: bool = False,  # Table 12: each piece of evidence shows all its passages, shown before or not
@@ -72,9 +72,11 @@ async def tree_of_reviews(
     rank_limit: Positive = 15,  # §4.2, recall@15
     # Beyond the paper, off by default; and calls at once, with the same result.
     thoughts: bool = False,  # a review writes its reasoning, whatever the expansion
-    query: Literal["review", "mpc", "both"] | None = None,  # another query than the expansion's; both: ranks fused
+    query: Literal["review", "mpc", "both"] | None = None,  # a query other than the expansion's; both: fused by rank
     semantic_pruning: Annotated[float, Gt(0), Le(1)] | None = None,  # also drop hits this similar to accepted passages
-    early_stop: Positive | Literal["judge"] | None = None,  # n pieces agree on an answer, or the model judges
+    early_stop: Positive
+    | Literal["judge"]
+    | None = None,  # stop when n pieces agree on an answer, or the model judges so
     mpc_merged: bool = False,  # review and missing paragraph in one call
     speculate: NonNegative | Literal["siblings"] = "siblings",  # reviews of siblings at once, or n calls ahead
 ) -> Answer:

@@ -107,14 +107,14 @@ async def agent(
     question: str,
     run: Run,
     *,
-    k: Positive = 5,  # maximum number of passages a call shows
+    k: Positive = 5,  # maximum number of passages per call
     max_turns: Positive = 5,
-    parallel: Positive = 4,  # maximum number of calls a turn
+    parallel: Positive = 4,  # maximum number of calls per turn
     passage_tokens: Positive = 512,
     context_tokens: Positive = 8192,
     rank_limit: Positive = 15,  # ToR §4.2
 ) -> Answer:
-    """Let the model search, find and read by tools until it answers; after the last turn it must."""
+    """Let the model search, find and read with tools until it answers, at the latest after the last turn."""
     episode = Episode(question, run, k, parallel, passage_tokens, context_tokens)
     reply: Response | Calls | None = None
     with run.gathering():

@@ -36,7 +36,7 @@ CONTEXT_TOKENS = 32_768
 async def gold(
     question: str, run: Run, *, style: Style = "direct", shots: NonNegative = 3, context_tokens: Positive = 4096
 ) -> Answer:
-    """Read the question's gold passages, and answer."""
+    """Read the question's gold passages and answer."""
     assert run.given.gold is not None  # the need says so
     if missing := run.given.gold.missing:
         run.note("gold missing", names=list(missing))
@@ -62,7 +62,7 @@ async def full_context(
     shots: NonNegative = 3,
     context_tokens: Positive = CONTEXT_TOKENS,
 ) -> Answer:
-    """Read every passage that a search could find, and answer."""
+    """Read every passage that a search could find and answer."""
     assert run.given.corpus is not None  # the need says so
     passages: list[Passage] = []
     tokens = 0

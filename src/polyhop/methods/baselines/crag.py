@@ -67,7 +67,7 @@ async def corrective_retrieval(
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,  # ToR §4.2
 ) -> Answer:
-    """Grade the passages; refine them if they help, search with a rewritten query if not, both in between (§4)."""
+    """Grade the passages; refine them if they help, search with a rewritten query if not, or do both (§4)."""
     options: Options = {"shots": shots}
     hits: list[Passage] = []
     found: list[Passage] = []  # by the corrective search

@@ -60,7 +60,7 @@ async def demonstrate_search_predict(
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,  # ToR §4.2
 ) -> Answer:
-    """Search hop by hop, each query from the results of earlier hops; then predict by a vote (§3)."""
+    """Search hop by hop, with queries from the results of earlier hops; then answer by a vote (§3)."""
     options: Options = {"shots": shots}
     sampling: Options = {**options, "temperature": temperature}
     summaries: list[str] = []

@@ -74,7 +74,7 @@ async def active_retrieval(
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,  # ToR §4.2
 ) -> Answer:
-    """Try the next sentence; if it is unsure, search it and write it again, until the answer comes (§3.2)."""
+    """Draft the next sentence; if it is uncertain, search for it and write it again, until the answer (§3.2)."""
     options: Options = {"shots": shots}
     reasoning: list[str] = []
     steps: list[Sentence] = []

@@ -60,7 +60,7 @@ async def interleaving_retrieval(
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,
 ) -> Answer:
-    """Write a sentence, search it, write the next; then read the answer from all passages (§3)."""
+    """Write a sentence, search for it, write the next; then read the answer from all passages (§3)."""
     options: Options = {"shots": shots}
     reasoning: list[str] = []
     asked: list[str] = []

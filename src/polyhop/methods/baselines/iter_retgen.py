@@ -49,7 +49,7 @@ async def iterative_retrieval_generation(
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,  # ToR §4.2
 ) -> Answer:
-    """Search the question with the last output, answer from the results, and repeat; the last answer counts (§3)."""
+    """Search with the question and the last output, answer from the results, repeat; the last answer counts (§3)."""
     options: Options = {"shots": shots, "logprobs": True}  # of every round: its reply may be the last round's too
     found: list[list[Passage]] = []
     response: Response | None = None

@@ -58,7 +58,7 @@ async def knowledge_tracing(
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,  # ToR §4.2
 ) -> Answer:
-    """Name the relations still missing and complete them from passages, until the triplets answer (Algorithm 1)."""
+    """Name the missing relations and complete them from passages, until the triplets suffice (Algorithm 1)."""
     options: Options = {"shots": shots}
     graph: dict[tuple[str, ...], Triplet] = {}  # G, the newest triplets first
     found: dict[str, list[Passage]] = {}  # by pair

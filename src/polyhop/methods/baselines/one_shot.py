@@ -76,7 +76,7 @@ async def one_retrieval(
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,
 ) -> Answer:
-    """Search the question once, read the first ``k`` passages, answer."""
+    """Search once with the question, read the first ``k`` passages, and answer."""
     passages: list[Passage] = []
     with run.gathering():
         passages = await run.search(question, max(k, rank_limit))
@@ -173,7 +173,7 @@ async def self_consistency(
     temperature: Annotated[float, Ge(0)] = 0.7,  # GE-Reasoning §4.3
     shots: NonNegative = 3,
 ) -> Answer:
-    """Sample several chains of thought and take the answer most of them come to (§2)."""
+    """Sample several chains of thought and take the most frequent answer (§2)."""
     replies = await sampled(
         run, ANSWER_COT, [{"question": question}] * samples, options={"shots": shots, "temperature": temperature}
     )

@@ -51,7 +51,7 @@ async def plan_search_solve(
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,  # ToR §4.2
 ) -> Answer:
-    """Plan everything, search every step of the plan, then carry it out in one reply (§2.1)."""
+    """Plan everything, search for every step of the plan, then carry it out in one reply (§2.1)."""
     options: Options = {"shots": shots}
     plan = [question]
     found: dict[str, list[Passage]] = {}

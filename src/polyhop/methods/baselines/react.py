@@ -59,7 +59,7 @@ async def react(
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,  # ToR §4.2
 ) -> Answer:
-    """Think, act and observe until the model finishes; after the last turn it must (§2)."""
+    """Think, act and observe until the model finishes, at the latest after the last turn (§2)."""
     episode = Episode(question, run, k, sentences_shown, shots, context_tokens)
     answer: str | None = None
     with run.gathering():
@@ -91,7 +91,7 @@ async def react_or_vote(
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,  # ToR §4.2
 ) -> Answer:
-    """ReAct; if it does not finish, the majority's answer of several chains of thought (§3.2)."""
+    """Run ReAct; if it does not finish, take the majority answer of several chains of thought (§3.2)."""
     episode = Episode(question, run, k, sentences_shown, shots, context_tokens)
     answer: str | None = None
     with run.gathering():

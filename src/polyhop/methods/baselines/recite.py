@@ -37,7 +37,7 @@ async def recite_and_answer(
     temperature: Annotated[float, Ge(0)] = 0.7,  # as cot-sc, of the recitations
     shots: NonNegative = 3,
 ) -> Answer:
-    """Sample recitations of relevant passages, answer from each, take the majority's answer (§3)."""
+    """Sample recitations of relevant passages, answer from each, and take the majority answer (§3)."""
     recited = await sampled(
         run,
         RECITE_RECALL,

@@ -63,7 +63,7 @@ async def passage_ensemble(
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,
 ) -> Answer:
-    """Answer from each passage alone; take the most probable answer over all, weighted by similarity (§3.2)."""
+    """Answer from each passage separately; take the most probable answer, weighted by similarity (§3.2)."""
     hits: list[Passage] = []
     with run.gathering():
         hits = await run.search(question, max(k, rank_limit))

@@ -88,9 +88,9 @@ async def adaptive_retrieval(
     by: Literal["prompt", "confidence", "classifier"] = "prompt",
     none: MethodName = "direct",  # §3.1: a method without retrieval
     single: MethodName = "one-r",  # §3.1: with one
-    multi: MethodName = "ircot",  # §3.1: that retrieves again and again
-    sure_from: Share = 0.9,  # of confidence: the answer without retrieval is kept
-    single_from: Share = 0.5,  # of confidence: one retrieval will do
+    multi: MethodName = "ircot",  # §3.1: with several
+    sure_from: Share = 0.9,  # minimum confidence to keep the answer without retrieval
+    single_from: Share = 0.5,  # minimum confidence for a single retrieval
     classifier: FileName = "",  # the file of `polyhop tune route`
     k: Positive = 5,  # ToR §4.3; this and the following are the strategies'
     max_turns: Positive = 3,  # ToR §4.3
@@ -98,7 +98,7 @@ async def adaptive_retrieval(
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,  # ToR §4.2
 ) -> Answer:
-    """Decide how much retrieval the question needs, and answer it by that strategy (§3)."""
+    """Decide how much retrieval the question needs, and answer it with that strategy (§3)."""
     strategy: Strategy = "single"
     answer: Answer | None = None
     settings = dict(locals())

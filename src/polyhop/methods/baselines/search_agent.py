@@ -72,14 +72,14 @@ async def search_agent(
     *,
     protocol: FileName = "search-r1",  # autorefine, r1-searcher, research, search-o1, or a file
     k: Positive | None = None,  # None: the protocol's, as the next two
-    max_turns: Positive | None = None,  # turns before the text is led to the answer
+    max_turns: Positive | None = None,  # maximum number of turns before the answer is opened
     turn_tokens: Positive | None = None,  # tokens per turn
     temperature: Annotated[float, Ge(0)] = 0.0,
     shots: NonNegative = 3,  # of the call that reads documents, in a protocol that has one
     context_tokens: Positive = 4096,  # Search-R1, App. B
     rank_limit: Positive = 15,  # ToR §4.2
 ) -> Answer:
-    """Write a text that searches where it needs a fact, by a protocol's tags, up to the answer."""
+    """Write a text that searches for facts with a protocol's tags, until the answer."""
     known = named(protocol)
     turns = max_turns or known.max_turns
     options: Options = {

@@ -52,7 +52,7 @@ async def summarized_retrieval(
     k: Positive = 5,  # the paper: 10
     candidates: Annotated[int, Ge(2)] = 2,  # K, §3.2: each gets a summary
     validity: bool = True,  # §3.3, instance-wise: each is judged
-    ranking: bool = True,  # §3.3, pair-wise: every two are compared
+    ranking: bool = True,  # §3.3, pair-wise: each pair is compared
     shots: NonNegative = 3,  # the paper: 0
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,

@@ -49,7 +49,7 @@ async def toolformer(
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,  # ToR §4.2
 ) -> Answer:
-    """Write a text that calls the search when it needs a fact, up to the answer (§2)."""
+    """Write a text that calls the search when it needs a fact, until the answer (§2)."""
     written: list[dict[str, Any]] = []
 
     async def write(task: TypedTask[T], *, final: bool = False) -> T:

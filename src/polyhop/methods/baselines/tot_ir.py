@@ -76,7 +76,7 @@ async def tree_of_thoughts(
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,  # ToR §4.2
 ) -> Answer:
-    """Propose thoughts, search them, value the states they lead to, keep the best; answer from it (Algorithm 1)."""
+    """Propose thoughts, search for them, rate the resulting states, and answer from the best one (Algorithm 1)."""
     options: Options = {"shots": shots}
     kept: list[State] = [()]
     found: list[Thought] = []
