@@ -254,7 +254,7 @@ async def test_log_probabilities_are_those_of_the_answer() -> None:
 
 
 def test_a_setting_that_no_request_has_is_refused() -> None:
-    with pytest.raises(UsageError, match="top_p is nothing a request has"):
+    with pytest.raises(UsageError, match="settings: unknown top_p"):
         Told(Reply(""), {"top_p": "top_p"})
 
 

@@ -201,9 +201,9 @@ async def test_one_that_is_not_async_works_on_a_thread() -> None:
 
 
 def test_what_takes_no_query_is_refused() -> None:
-    with pytest.raises(UsageError, match="InMemoryEmbeddingRetriever is no component with a query in"):
+    with pytest.raises(UsageError, match="InMemoryEmbeddingRetriever does not take a query and return documents"):
         from_haystack(InMemoryEmbeddingRetriever(store()))
-    with pytest.raises(UsageError, match="InMemoryDocumentStore is no component"):
+    with pytest.raises(UsageError, match="InMemoryDocumentStore does not take a query"):
         from_haystack(store())
 
 

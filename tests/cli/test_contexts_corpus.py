@@ -39,4 +39,4 @@ def test_a_dataset_without_contexts_has_no_such_corpus(tmp_path: Path, cli: Cli)
     path = lines(tmp_path / "q.jsonl", {"question": "Who?", "answer": "Ann"})
     refused = cli("run", "--dataset", str(path), "--corpus", "contexts")
     assert "contexts: the questions have no contexts of their own" in refused.err
-    assert "one-r searches: give it a corpus" in cli("run", "--dataset", str(path), "--method", "one-r").err
+    assert "one-r searches a corpus: give one" in cli("run", "--dataset", str(path), "--method", "one-r").err

@@ -133,7 +133,7 @@ def test_what_a_method_needs_is_checked_before_the_first_call(
 
 
 def test_a_method_that_searches_needs_a_corpus() -> None:
-    with pytest.raises(UsageError, match="tor searches: give it a corpus"):
+    with pytest.raises(UsageError, match="tor searches a corpus: give one"):
         Pipeline(method="tor", lm=ScriptedLM({}))
 
 

@@ -217,7 +217,7 @@ def test_a_line_with_another_answer_is_named(change: tuple[bytes, bytes], whole:
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:2], lines[2].replace(*change), *lines[3:]]))
     for work in (run, read_report):
-        with pytest.raises(DataError, match="not a prediction as it was written") as caught:
+        with pytest.raises(DataError, match="this line was changed after it was written") as caught:
             work(out)
         assert (caught.value.path, caught.value.line) == (path, 3)
 

@@ -56,12 +56,12 @@ def _says(text: str, *, finish: str = "stop", **message: Any) -> Mapping[str, An
 
 
 def _plain(draft: Draft) -> Mapping[str, Any]:
-    """The form, and nothing else."""
+    """The requested form, and nothing else."""
     return _says(draft.asked)
 
 
 def _thinker(draft: Draft) -> Mapping[str, Any]:
-    """Thoughts in a field of their own, which count as tokens of the reply."""
+    """Thoughts in a separate field, which count as tokens of the reply."""
     if draft.request.max_tokens <= THINKING_TOKENS:
         return _says("", finish="length", reasoning_content=THOUGHTS)
     return _says(draft.asked, reasoning_content=THOUGHTS)
@@ -75,7 +75,7 @@ def _tag_thinker(draft: Draft) -> Mapping[str, Any]:
 
 
 def _channel_thinker(draft: Draft) -> Mapping[str, Any]:
-    """Thoughts and the form in the channels of gpt-oss, which the server left in."""
+    """Thoughts and the form in the channels of gpt-oss, which the server left in the text."""
     thoughts = f"<|channel|>analysis<|message|>{THOUGHTS}"
     if draft.request.max_tokens <= THINKING_TOKENS:
         return _says(thoughts, finish="length")
@@ -88,7 +88,7 @@ def _rambler_before(draft: Draft) -> Mapping[str, Any]:
 
 
 def _rambler_after(draft: Draft) -> Mapping[str, Any]:
-    """The form, then kind words."""
+    """The form, then a friendly closing."""
     return _says(f"{draft.asked}\n\nI hope this helps! Let me know if anything else is needed.")
 
 
@@ -98,28 +98,28 @@ def _echoer(draft: Draft) -> Mapping[str, Any]:
 
 
 def _slot_echoer(draft: Draft) -> Mapping[str, Any]:
-    """The form, its values in the angle brackets of the slots."""
+    """The form, with its values in the angle brackets of the slots."""
     return _says(draft.asked if draft.wants_json else draft.slots)
 
 
 def _bold(draft: Draft) -> Mapping[str, Any]:
-    """The form, every line in bold."""
+    """The form, with every line in bold."""
     lines = (f"**{line}**" if line.strip() else line for line in draft.text.splitlines())
     return _says(draft.object if draft.wants_json else "\n".join(lines))
 
 
 def _json_in_text(draft: Draft) -> Mapping[str, Any]:
-    """A JSON object, also if text was asked for."""
+    """A JSON object, even if text was requested."""
     return _says(draft.object)
 
 
 def _schema_ignorer(draft: Draft) -> Mapping[str, Any]:
-    """Text, also if a JSON object was asked for."""
+    """Text, even if a JSON object was requested."""
     return _says(draft.text)
 
 
 def _fenced(draft: Draft) -> Mapping[str, Any]:
-    """The form in a fence of Markdown."""
+    """The form in a Markdown fence."""
     return _says(f"```json\n{draft.object}\n```" if draft.wants_json else f"```\n{draft.text}\n```")
 
 
@@ -135,7 +135,7 @@ def _french(draft: Draft) -> Mapping[str, Any]:
 
 
 def _numberer(draft: Draft) -> Mapping[str, Any]:
-    """The form, every line with a number."""
+    """The form, with every line numbered."""
     if draft.wants_json:
         return _says(draft.object)
     return _says("\n".join(f"{i}. {line}" for i, line in enumerate(draft.text.splitlines(), 1)))
@@ -152,7 +152,7 @@ def _empty(draft: Draft) -> Mapping[str, Any]:
 
 
 def _tool_caller(draft: Draft) -> Mapping[str, Any]:
-    """A call of a tool instead of text."""
+    """A tool call instead of text."""
     call = {"id": "call_1", "type": "function", "function": {"name": "search", "arguments": '{"query": "who"}'}}
     return {"message": {"role": "assistant", "content": None, "tool_calls": [call]}, "finish_reason": "tool_calls"}
 

@@ -113,13 +113,14 @@ def test_a_closed_book_of_searchain_never_says_that_something_will_be_looked_up(
 
 LEAD = """# Imitated models
 
-The tests imitate language models: `pocket` answers in the form that the prompt asks for, and its reply is then
-spoiled as a kind of real model spoils it. Every method answers under every imitated model, in the text and in the JSON
-rendering. A model that a person can read must give the answer of the plain one. The noise of a model that says nothing
-must never become the answer, which is then empty, or what the method finds without a model.
+The tests imitate real language models: `pocket` answers in the form that the prompt asks for, and its reply is then
+distorted in the way of one kind of model. Every method is run with every imitated model, in the text and in the JSON
+rendering. If a person could read the distorted reply, the method must give the same answer as with the plain one. If
+the reply says nothing, its noise must never become the answer; the answer is then empty, or what the method finds
+without a model.
 
 The table counts the calls of one question of the `demo` corpus under the five systems ({systems}). A reply is *read* at
-once, or after the model was asked *again*; otherwise the call falls to the *default* of its task.
+once, or after asking *again*; otherwise the task's *default* is used.
 
 | imitated model | its replies | text | read | again | default | JSON | read | again | default |
 |---|---|--:|--:|--:|--:|--:|--:|--:|--:|

@@ -86,7 +86,7 @@ async def test_closed_book_needs_no_corpus_and_open_book_does() -> None:
 
     async with pipeline(open_book=False, reader=None) as qa:
         assert (await qa.aask(QUESTION)).text == "Cork"
-    with pytest.raises(UsageError, match="searchain searches: give it a corpus"):
+    with pytest.raises(UsageError, match="searchain searches a corpus: give one"):
         pipeline()
     with pytest.raises(UsageError, match="searchain reads passages: give reader="):
         pipeline(retriever=lambda query, k: [], reader=None)
@@ -118,7 +118,7 @@ async def test_span_reaches_the_reader_at_every_read(choice: SpanChoice | None) 
 
 def test_span_with_a_reader_without_the_choice_is_an_error_before_any_call() -> None:
     given: dict[str, Any] = {"method": "searchain", "lm": ScriptedLM({}), "retriever": lambda query, k: []}
-    with pytest.raises(SettingError, match=r"span=joint: the reader pocket .* dpr:PATH can be told"):
+    with pytest.raises(SettingError, match=r"span=joint: the reader pocket .* dpr:PATH has a choice"):
         Pipeline(**given, span="joint")
     with pytest.raises(SettingError, match="the reader your own"):
         Pipeline(**given, span="joint", reader=lambda question, passages: [])

@@ -407,5 +407,5 @@ def test_searchains_span_reaches_the_checkpoint(checkpoints: Path) -> None:
             answer = pipeline.ask("Who made the Dark Mill?")
         spans[span] = [found for step in answer.trace.steps if isinstance(step, Readout) for found in step.spans]
     assert [s.text for s in spans["joint"]] != [s.text for s in spans["independent"]]
-    with pytest.raises(SettingError, match=r"squad:.* picks its spans its own way"):
+    with pytest.raises(SettingError, match=r"squad:.* selects spans in its own way"):
         polyhop.Pipeline(given, "searchain", "pocket", reader=f"squad:{checkpoints / 'squad'}", span="joint")

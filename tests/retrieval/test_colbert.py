@@ -295,7 +295,7 @@ def test_other_checkpoints_are_refused(copied: Path, tmp_path: Path, monkeypatch
     (plain / "artifact.metadata").write_text(
         json.dumps({**colbert.METADATA, "query_token_id": ".", "doc_token_id": "?"})
     )
-    with pytest.raises(UsageError, match=r"lacks \d+ weights, such as bert\..*: it is no ColBERT checkpoint"):
+    with pytest.raises(UsageError, match=r"lacks \d+ weights, such as bert\..*: it is not a ColBERT checkpoint"):
         opened(plain)
     with pytest.raises(UsageError, match=r"is of roberta; ColBERT needs bert"):
         opened(encoders.make(tmp_path / "roberta", "roberta"))

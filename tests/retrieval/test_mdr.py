@@ -351,7 +351,7 @@ def test_weights_that_are_not_mdrs_are_refused(index: Index, folder: Path, tmp_p
     own = shutil.copytree(folder, tmp_path / "own")
     whole = load_file(folder / "doc_encoder.safetensors")
     kit.save(own / "doc_encoder.safetensors", {k: v for k, v in whole.items() if not k.startswith("project.1")})
-    with pytest.raises(DataError, match=r"it is no MDR encoder: it lacks 2 weights, such as project\.1\.bias"):
+    with pytest.raises(DataError, match=r"it is not an MDR encoder: it lacks 2 weights, such as project\.1\.bias"):
         MDR(index, str(own))
     kit.save(own / "doc_encoder.safetensors", {**whole, "project.0.bias": whole["project.0.bias"][:5]})
     with pytest.raises(DataError, match=r"of another shape than config\.json says"):

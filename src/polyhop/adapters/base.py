@@ -213,7 +213,7 @@ class ChatLM(ABC):
     def __init__(self, name: str, settings: Mapping[str, str]) -> None:
         if strange := settings.keys() - {"temperature", "max_tokens", "stop", "seed", "logprobs"}:
             raise UsageError(
-                f"settings: {', '.join(sorted(strange))} is nothing a request has; "
+                f"settings: unknown {', '.join(sorted(strange))}; "
                 "temperature, max_tokens, stop, seed and logprobs may be sent"
             )
         self.name = name

@@ -167,8 +167,8 @@ def from_haystack(retriever: Any) -> ExternalRetriever:
     inputs, outputs = _sockets(retriever, "input"), _sockets(retriever, "output")
     if "query" not in inputs or "documents" not in outputs:
         raise UsageError(
-            f"{type(retriever).__name__} is no component with a query in and documents out; wrap what embeds and what "
-            "retrieves as one, by haystack's TextEmbeddingRetriever or SuperComponent"
+            f"{type(retriever).__name__} does not take a query and return documents; wrap the components that embed "
+            "and retrieve in one, such as haystack's TextEmbeddingRetriever or a SuperComponent"
         )
     run = _as_async(retriever)
 

@@ -289,8 +289,8 @@ def _check(folder: Path, methods: Sequence[str], arguments: Mapping[str, Any]) -
         given = {name: value for name, value in arguments.items() if name in method.settings}
         if any(need.startswith("score") for need in method.needs(method.resolve(given))):
             raise UsageError(
-                f"{method.name} scores given texts with these settings, and batches have no such call: leave out "
-                "--batch, or choose a method or settings that score none"
+                f"{method.name} scores given texts with these settings, which batches do not support: leave out "
+                "--batch, or choose another method or other settings"
             )
 
 

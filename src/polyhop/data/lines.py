@@ -45,7 +45,7 @@ def open_bytes(path: Path) -> BinaryIO:
             raise DataError("not a regular file; save its content to a file first", path)
         return unpack(path.open("rb"), status.st_size, path)
     except FileNotFoundError:
-        raise DataError("no such file", path) from None
+        raise DataError("no such file or folder", path) from None
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", path) from error
 

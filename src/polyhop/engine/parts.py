@@ -156,7 +156,9 @@ def _open_retriever(
         if brings_corpus(retriever):
             return None, as_retriever(open_retriever(retriever, None))
         if "retriever" in needs:
-            raise UsageError(f"{method} searches: give it a corpus (corpus=, --corpus) or a retriever of your own")
+            raise UsageError(
+                f"{method} searches a corpus: give one (--corpus, corpus=), or a retriever that needs none"
+            )
         return None, None
     index = _index_of(corpus)
     return _with_links(index, as_retriever(open_retriever(retriever, index)))

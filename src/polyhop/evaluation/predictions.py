@@ -136,7 +136,7 @@ def with_gold(row: Row, question: Question, passages: Sequence[Passage] | None) 
 def _read(row: Row) -> Prediction:
     if lacking := [name for name in _SCORED if name not in row]:
         raise UsageError(
-            f"the predictions do not hold what metrics are computed from (no {', '.join(lacking)}): an older polyhop "
+            f"the predictions lack the data that metrics need (no {', '.join(lacking)}): an older polyhop "
             "wrote them. Their own metrics can be reported, without --metrics; for others run again into another folder"
         )
     gold: Mapping[str, Any] = row["gold"]

@@ -142,7 +142,11 @@ class Workers:
         if not self._live:
             raise ServiceError(f"the cluster had no room for a worker ({CPUS} CPUs) in {STARTS_WITHIN:.0f} s")
         if waiting:
-            logger.warning("%d of %d workers found no room; the others go on", len(waiting), len(asked))
+            logger.warning(
+                "%d of %d workers could not be started for lack of resources; the others continue",
+                len(waiting),
+                len(asked),
+            )
         self._expected = len(self._live)
         ready = [self._started[worker].concurrency for worker in self._live]
         for turn in range(max(ready)):  # in turns, so that a few questions are spread, too

@@ -130,8 +130,8 @@ class RunFolder:
             yield
         except OSError as error:
             raise DataError(
-                f"the run cannot be written: {error.strerror}. What is finished is kept; make room or choose another "
-                "--out, and run again",
+                f"the run cannot be written: {error.strerror}. Finished questions are kept; free some space or choose "
+                "another --out, and run again",
                 self.folder,
             ) from None
 
@@ -234,7 +234,7 @@ def iter_predictions(path: Path) -> Iterator[dict[str, Any]]:
             yield _usable(_row(line))
         except (ValueError, TypeError, KeyError, AttributeError):
             raise DataError(
-                "not a prediction as it was written; remove the line to have its question asked again", path, number
+                "this line was changed after it was written; remove the line to ask its question again", path, number
             ) from None
 
 

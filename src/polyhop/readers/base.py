@@ -131,7 +131,7 @@ class RunReader(ABC):
         """Raise ``SettingError`` if ``span`` is given and the reader has no choice of it."""
         if span is not None and not isinstance(self.source, SpanReader):
             raise SettingError(
-                f"span={span}: the reader {self.name or 'your own'} picks its spans its own way; dpr:PATH can be told"
+                f"span={span}: the reader {self.name or 'your own'} selects spans in its own way; dpr:PATH has a choice"
             )
 
     def check_run(self, run: QuestionRun | None) -> QuestionRun:

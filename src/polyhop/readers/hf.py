@@ -152,7 +152,7 @@ class _Network:
         model, info = self._pretrained(getattr(transformers, self.model_class), output_loading_info=True)
         if lacking := [key for key in info["missing_keys"] if "pooler" not in key and "position_ids" not in key]:
             raise UsageError(
-                f"{self.name} is no {self.model_class}: its checkpoint lacks "
+                f"{self.name} is not a {self.model_class}: its checkpoint lacks "
                 f"{counted(len(lacking), 'weights')}, such as {min(lacking)}"
             )
         if not getattr(tokenizer, "is_fast", False):

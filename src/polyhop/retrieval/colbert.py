@@ -252,21 +252,21 @@ class ColbertCheckpoint:
     def _token(self, token: str) -> int:
         known = self._from.tokenizer.get_vocab()
         if token not in known:
-            raise UsageError(f"{self.name}: its tokenizer knows no {token}, so it is no ColBERT's")
+            raise UsageError(f"{self.name}: its tokenizer knows no {token}, so it is not that of a ColBERT model")
         return int(known[token])
 
     def _opened(self) -> tuple[Any, Any]:
         """Open BERT, and the weights of the layer behind it, (size, width)."""
         path = next((self._folder / file for file in _WEIGHTS if (self._folder / file).is_file()), None)
         if path is None:
-            raise DataError(f"{self.name}: neither {' nor '.join(_WEIGHTS)} is there", self._folder)
+            raise DataError(f"{self.name}: neither {' nor '.join(_WEIGHTS)} exists", self._folder)
         given = self._from.weights(path)
         network = self._from.transformers.BertModel(self._from.config, add_pooling_layer=False)
         wanted = network.state_dict().keys()
         lacking = sorted(key for key in wanted if f"bert.{key}" not in given)
         if lacking or "linear.weight" not in given:
             what = "linear.weight" if not lacking else f"{counted(len(lacking), 'weights')}, such as bert.{lacking[0]}"
-            raise UsageError(f"{self.name} lacks {what}: it is no ColBERT checkpoint")
+            raise UsageError(f"{self.name} lacks {what}: it is not a ColBERT checkpoint")
         network = self._from.filled(network, {key: given[f"bert.{key}"] for key in wanted}, self._folder)
         linear = given["linear.weight"]
         if linear.ndim != 2 or linear.shape[1] != self._from.config.hidden_size:

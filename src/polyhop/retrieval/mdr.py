@@ -205,7 +205,7 @@ class MdrCheckpoint:
         given, wanted = self._from.weights(path), network.state_dict().keys()
         if lacking := sorted(wanted - given.keys()):
             raise DataError(
-                f"it is no MDR encoder: it lacks {counted(len(lacking), 'weights')}, such as {lacking[0]}", path
+                f"it is not an MDR encoder: it lacks {counted(len(lacking), 'weights')}, such as {lacking[0]}", path
             )
         return self._from.filled(network, {key: given[key] for key in wanted}, path)
 

@@ -115,7 +115,7 @@ class RequestPolicy:
             check_text(what, text)
             if len(text) > self.max_question_chars:
                 raise UsageError(
-                    f"the {what} has {counted(len(text), 'characters')}; at most {self.max_question_chars} are taken"
+                    f"the {what} has {counted(len(text), 'characters')}; the maximum is {self.max_question_chars}"
                 )
 
 
@@ -155,7 +155,7 @@ def _settings(method: Method, own: Mapping[str, Any], given: Mapping[str, Any]) 
     for name in given:
         if (largest := max(_numbers(settings[name]), default=0)) > MAX_SETTING:
             raise SettingError(
-                f"{method.name}: {name}={brief(largest)} is more than {MAX_SETTING}, the most that this service takes"
+                f"{method.name}: {name}={brief(largest)} is more than {MAX_SETTING}, the maximum of this service"
             )
     return settings
 

@@ -347,7 +347,7 @@ def test_one_process_at_a_time_has_the_folder(tmp_path: Path) -> None:
         ({"reader": "pockt"}, UnknownName, "did you mean 'pocket'"),
         ({"objective": "bleu"}, UnknownName, "unknown objective"),
         ({"kep": 3}, UnknownName, "did you mean 'keep'"),
-        ({"limit": 0}, UsageError, "there are none"),
+        ({"limit": 0}, UsageError, "the dataset has none"),
     ],
 )
 def test_wrong_use_is_found_before_the_first_call(more: dict[str, Any], error: type[Exception], message: str) -> None:

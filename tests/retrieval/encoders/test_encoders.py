@@ -202,9 +202,9 @@ def test_an_unknown_model_is_an_error_that_names_the_options(options: Any) -> No
         ),
         ({"modules.json": b"{"}, "its modules.json is damaged"),
         ({"modules.json": b""}, "its modules.json is damaged"),
-        ({"modules.json": [1]}, "is no list of modules"),
-        ({"modules.json": 5}, "is no list of modules"),
-        ({**files("Transformer", "Pooling"), "sentence_bert_config.json": []}, "is no JSON object"),
+        ({"modules.json": [1]}, "is not a list of modules"),
+        ({"modules.json": 5}, "is not a list of modules"),
+        ({**files("Transformer", "Pooling"), "sentence_bert_config.json": []}, "is not a JSON object"),
     ],
 )
 def test_files_that_cannot_be_followed_are_errors(made: Any, match: str) -> None:

@@ -118,7 +118,7 @@ def test_options_that_cannot_be_are_refused(folder: Path, options: str, error: t
 
 def test_what_is_no_yes_no_reranker_says_so(tmp_path: Path) -> None:
     other = tiny_models.make(tmp_path / "llama", "llama")
-    with pytest.raises(UsageError, match="its tokenizer lacks no: it is no Qwen3-Reranker"):
+    with pytest.raises(UsageError, match="its tokenizer lacks no: it is not a Qwen3-Reranker"):
         opened(f"{other}?instruct=find")
     encoder = kit.make_decoder(tmp_path / "Qwen3-Reranker-8B", "Qwen3", "$A", positions=512)
     with pytest.raises(UsageError, match=r"lacks 1 weights?, such as lm_head.weight: it is no causal language model"):

@@ -74,7 +74,9 @@ def fit_confidence(runs: Sequence[tuple[str, Sequence[Row]]], model: str) -> Con
             for method, lines in runs for row in lines if row["prediction"] and "signals" in row]  # fmt: skip
     right = [row["right"] for row in rows]
     if len(rows) < MIN_ANSWERS or len(set(right)) < 2:
-        raise UsageError(f"nothing to fit on: {sum(right)} of {len(rows)} answers are right; it takes {MIN_ANSWERS}")
+        raise UsageError(
+            f"nothing to fit on: {sum(right)} of {len(rows)} answers are right; at least {MIN_ANSWERS} are needed"
+        )
     folds = [[row for row in rows if fold_of(row) != fold] for fold in range(FOLDS)]
     fitted = [_fit(part, model) for part in folds]
     after = [_sure(fitted[fold_of(row)], row) for row in rows]

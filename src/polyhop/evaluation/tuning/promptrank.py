@@ -250,7 +250,7 @@ def _chosen(questions: Sequence[Question], limit: int | None, sample: int | None
 def _check_gold(questions: Sequence[Question], *, answers: bool) -> None:
     lacking = [question.id for question in questions if not (question.gold_ids or question.gold_titles)]
     if not questions:
-        raise UsageError("tuning needs questions, and there are none")
+        raise UsageError("tuning needs questions: the dataset has none")
     if lacking:
         raise UsageError(
             f"tuning promptrank needs gold passages (gold_pids or gold_titles): none for {len(lacking)} of "

@@ -41,13 +41,17 @@ def fit_route(runs: Sequence[tuple[str, Sequence[Row]]]) -> RouteFit:
         UsageError: there are not three runs, or too few labelled questions, or only one label.
     """
     if len(runs) != len(STRATEGIES):
-        raise UsageError(f"{len(runs)} runs: it takes three, of no retrieval, of one and of several, in this order")
+        raise UsageError(
+            f"{len(runs)} runs given: three are needed, without retrieval, with one and with several, in this order"
+        )
     by_id = [{row["id"]: row for row in rows} for _, rows in runs]
     questions = [row for name, row in by_id[0].items() if all(name in other for other in by_id)]
     labelled = [(row, label) for row in questions if (label := label_of([other[row["id"]] for other in by_id]))]
     labels = Counter(label for _, label in labelled)
     if len(labelled) < MIN_QUESTIONS or len(labels) < 2:
-        raise UsageError(f"nothing to fit on: labels {dict(labels)}; it takes {MIN_QUESTIONS} questions, two labels")
+        raise UsageError(
+            f"nothing to fit on: labels {dict(labels)}; at least {MIN_QUESTIONS} questions and two labels are needed"
+        )
     right = 0
     for fold in range(FOLDS):
         fitted = _fit([pair for pair in labelled if fold_of(pair[0]) != fold])

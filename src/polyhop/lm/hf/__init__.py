@@ -197,7 +197,7 @@ class TransformersLM:
         if self.overlong == "cut" and room > 0:
             return self.tokens.cut(prompt, room)
         raise LMError(
-            f"{self.name} takes {limit} tokens at once: a prompt of {len(prompt)} and {more} after it are too many. "
+            f"{self.name} takes {limit} tokens at once; a prompt of {len(prompt)} and {more} more are too many. "
             "Give it shorter or fewer passages, or overlong='cut', which drops the prompt's beginning"
         )
 

@@ -194,7 +194,7 @@ def _modules(name: str, file: FindFile) -> list[tuple[str, str]]:
     try:
         modules = [(str(module["type"]), str(module["path"])) for module in listed]
     except (TypeError, KeyError) as error:
-        raise DataError(f"{name}: its modules.json is no list of modules") from error
+        raise DataError(f"{name}: its modules.json is not a list of modules") from error
     if foreign := next((kind for kind, _ in modules if not kind.startswith("sentence_transformers.")), None):
         raise UsageError(
             f"{name}: its modules.json names {foreign}, code of its own, which is never run here. A server can run it: "
@@ -221,7 +221,7 @@ def _json(name: str, file: FindFile, path: str) -> dict[str, Any]:
     found = file(path)
     loaded = {} if found is None else _loaded(name, path, found)
     if not isinstance(loaded, dict):
-        raise DataError(f"{name}: its {path} is no JSON object")
+        raise DataError(f"{name}: its {path} is not a JSON object")
     return loaded
 
 

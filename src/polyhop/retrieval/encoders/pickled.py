@@ -91,10 +91,10 @@ def _rows(index: Index, ids: Sequence[str], met: NDArray[np.bool_], path: Path) 
     for i, id in enumerate(ids):
         row = index.passages.ordinal(id)
         if row is None:
-            raise DataError(f"has a vector for {id!r}, which is no passage of {index.name!r}", path)
+            raise DataError(f"has a vector for {id!r}, which is not a passage of {index.name!r}", path)
         rows[i] = row
     if met[rows].any() or len(np.unique(rows)) < len(rows):
-        raise DataError("has a vector for a passage that has one already", path)
+        raise DataError("has a second vector for the same passage", path)
     return rows
 
 
@@ -116,7 +116,7 @@ def _read_apart(path: Path) -> tuple[list[str], NDArray[np.float16]]:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise DataError("takes too long to read; it is no plain list of ids and vectors", path) from None
+            raise DataError("takes too long to read; it is not a plain list of ids and vectors", path) from None
         if done.returncode:
             message = done.stdout.decode(errors="replace").strip()
             raise DataError(message or "cannot be read within the memory that such a file needs", path)

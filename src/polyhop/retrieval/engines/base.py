@@ -264,7 +264,7 @@ def readable(shown: str) -> Iterator[None]:
         yield
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise RetrievalError(
-            f"{shown} answers what cannot be read ({type(error).__name__}): is it such an engine, and its data whole?"
+            f"{shown} sent an unreadable answer ({type(error).__name__}): is it such an engine, and its data complete?"
         ) from error
 
 

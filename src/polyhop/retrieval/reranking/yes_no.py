@@ -56,7 +56,7 @@ class YesNoReranker(CrossEncoder):
         tokenizer = checkpoint.tokenizer.backend_tokenizer
         ids = [tokenizer.token_to_id(token) for token in _TOKENS]
         if None in ids:
-            raise UsageError(f"{self.name}: its tokenizer lacks {_TOKENS[ids.index(None)]}: it is no Qwen3-Reranker")
+            raise UsageError(f"{self.name}: its tokenizer lacks {_TOKENS[ids.index(None)]}: it is not a Qwen3-Reranker")
         self._ready(tokenizer, max_tokens)
         tokenizer.no_truncation()
         before, after = (tokenizer.encode(text, add_special_tokens=False).ids for text in (_BEFORE, _AFTER))
