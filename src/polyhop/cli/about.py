@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 app = opt.new_app()
-prompts_app = opt.new_app(help="Show the prompts: each is a text file.", no_args_is_help=True)
+prompts_app = opt.new_app(help="Show the prompts, which are text files.", no_args_is_help=True)
 app.add_typer(prompts_app, name="prompts")
 
 

@@ -159,7 +159,9 @@ def data_validate(
 @data_app.command("stats")
 def data_stats(
     dataset: DatasetPath,
-    corpus: Annotated[Path | None, opt.option(help="Also show how much of the gold evidence this corpus has.")] = None,
+    corpus: Annotated[
+        Path | None, opt.option(help="Also show the share of the gold evidence that this corpus has.")
+    ] = None,
     form: opt.DatasetFormat = None,
     fields: opt.Fields = None,
     skip_bad: opt.SkipBad = False,

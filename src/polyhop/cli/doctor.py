@@ -40,8 +40,8 @@ def doctor(
 ) -> None:
     """Check the installation, and test a language model.
 
-    Shows versions, extras and the cache folder. With --lm, tests the model by some forty short calls and ends with the
-    recommended options. Exit code 2: the model cannot be reached, or most replies cannot be read.
+    Shows versions, extras and the cache folder. With --lm, tests the model with about forty short calls and ends with
+    the recommended options. Exit code 2: the model cannot be reached, or most replies cannot be read.
     """
     if quick and lm is None:
         raise UsageError("--quick is a test of a language model: name it with --lm")

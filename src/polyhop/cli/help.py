@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from textwrap import fill, wrap
 from typing import NamedTuple
 
-SUMMARY = "Multi-hop question answering over your own documents, by any of the published methods, with any LM."
+SUMMARY = "Multi-hop question answering over your own documents, with published methods and any language model."
 EPILOG = "Options can also be set in the environment: --lm of run as POLYHOP_RUN_LM."
 VERSION = "Show the version and exit."
 
@@ -31,12 +31,12 @@ VERBS: Mapping[str, Verb] = {
     "search": Verb("corpora", "Search a corpus."),
     "index": Verb("corpora", "Build, update or inspect an index folder."),
     "data": Verb("data", "Convert, check, count and sample datasets; export predictions."),
-    "serve": Verb("serve", "Serve a web page and an HTTP API, also OpenAI's."),
+    "serve": Verb("serve", "Serve a web page, an HTTP API and OpenAI's chat API."),
     "mcp": Verb("serve", "Serve tools to agents over MCP."),
     "tune": Verb("tune", "Fit settings that the papers leave open, on labelled questions."),
     "methods": Verb("about", "List the methods by family: papers, needs, calls, settings."),
     "doctor": Verb("doctor", "Check the installation, and test a language model."),
-    "prompts": Verb("about", "Show the prompts: each is a text file."),
+    "prompts": Verb("about", "Show the prompts, which are text files."),
 }
 
 

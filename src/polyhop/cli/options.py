@@ -27,13 +27,13 @@ option = partial(typer.Option, show_envvar=False)
 new_app = partial(typer.Typer, rich_markup_mode=None)
 
 CORPUS_HELP = (
-    "A corpus: JSON lines, a JSON array or a table (.gz too), a BEIR folder, a folder of documents (.txt, .md, .html, "
-    ".epub, .pdf, .docx), an index folder, hf:DATASET[:CONFIG], or 'demo'."
+    "A corpus: JSON lines, a JSON array or a table (.gz too), a BEIR folder, a folder of documents (text, Markdown, "
+    "HTML, PDF, Word, spreadsheets, mail, code …), an index folder, hf:DATASET[:CONFIG], or 'demo'."
 )
 
 CorpusPath = Annotated[Path | None, option("--corpus", help=CORPUS_HELP)]
 RunCorpus = Annotated[
-    Path | None, option("--corpus", help=f"{CORPUS_HELP[:-1]}; 'contexts': each question's own, in its record.")
+    Path | None, option("--corpus", help=f"{CORPUS_HELP[:-1]}; 'contexts': each question's own contexts.")
 ]
 Language = Annotated[
     str | None,

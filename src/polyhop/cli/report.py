@@ -84,7 +84,9 @@ def report(
     ] = None,
     faithful: Annotated[
         bool,
-        opt.option("--faithful", help="Let the judge also check if the cited passages state each claim of an answer."),
+        opt.option(
+            "--faithful", help="Let the judge also check whether the cited passages state each claim of an answer."
+        ),
     ] = False,
     *,
     options: PipelineOptions,
@@ -168,7 +170,7 @@ def compare(
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Compare runs with the first one, question by question. Also shows how far they agree."""
+    """Compare runs with the first one, question by question. Also shows their agreement."""
     from polyhop.cli import show as draw
     from polyhop.cli import tables
     from polyhop.evaluation.compare import compare_all, ensemble, on_common_questions

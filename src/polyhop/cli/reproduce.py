@@ -67,7 +67,7 @@ def reproduce_(
     skip_bad: opt.SkipBad = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Reproduce a table of the five papers. Shows their numbers beside polyhop's; 'list' shows all tables."""
+    """Reproduce a table of the five papers. Shows the papers' numbers beside yours; 'list' shows all tables."""
     from polyhop.cli.progress import ProgressBar
     from polyhop.cli.recipes import print_recipes, print_reproduction
     from polyhop.cli.show import console, print_json

@@ -174,7 +174,7 @@ def serve(
     grace: Annotated[float, opt.option(help="Seconds to finish running questions at shutdown.")] = 30,
     log_questions: Annotated[bool, opt.option("--log-questions", help="Also log questions and answers.")] = False,
 ) -> None:
-    """Serve a web page and an HTTP API, also OpenAI's. Runs until Ctrl-C or SIGTERM; requests cannot exceed the limits.
+    """Serve a web page, an HTTP API and OpenAI's chat API. Runs until Ctrl-C or SIGTERM; the limits bind all requests.
 
     The page is at http://127.0.0.1:8000. The API: POST /v1/ask and /v1/search, GET /v1/traces, /v1/methods, /v1/corpora
     and /v1/runs; for any chat client POST /v1/chat/completions. /openapi.json describes all; /health, /ready, /metrics.

@@ -42,7 +42,9 @@ def reader(
     language: opt.Language = None,
     *,
     options: PipelineOptions,
-    k: Annotated[int, opt.option("-k", min=1, help="Hits per question that are read beside the gold passages.")] = 5,
+    k: Annotated[
+        int, opt.option("-k", min=1, help="Hits per question that are read in addition to the gold passages.")
+    ] = 5,
     limit: opt.Limit = None,
     skip_bad: opt.SkipBad = False,
     out: SettingsOut = None,

@@ -1,4 +1,4 @@
-"""The conformance of a language model: what polyhop can use it for, found out by some forty short calls.
+"""The conformance of a language model: its usefulness to polyhop, tested with about forty short calls.
 
 The prompt tasks of the five systems are asked in the text and the JSON form, each with its first demonstration as the
 input and others as its shots, as many as a method shows. Then each of ``CHECKS`` tests one capability of the model.
