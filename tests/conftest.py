@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ import typer
 from hypothesis import settings
 
 from polyhop import redaction
+from tests.kit import tally
 
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("quick", settings.get_profile("steady"), max_examples=30)
@@ -25,6 +27,7 @@ KINDS = ("shared", "postgres", "extra", "browser")
 """Marks of tests that need more than the core; any other test is of the kind ``core``."""
 
 _skipped: list[tuple[str, str]] = []
+_tally: Counter[str] = Counter()
 _numbers = itertools.count()
 
 
@@ -89,7 +92,23 @@ def _is_of_the_rest(item: pytest.Item) -> bool:
     return marked or hasattr(getattr(item, "module", None), "tries")
 
 
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Send what the test counted with its report: tests may run in other processes."""
+    if counts := tally.taken():
+        item.user_properties.append(("tally", counts))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _tally:
+        counted = ", ".join(f"{times:,} {what}" for what, times in sorted(_tally.items()))
+        terminalreporter.write_line(f"counted: {counted}")
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "teardown":
+        for name, counts in report.user_properties:
+            if name == "tally" and isinstance(counts, dict):
+                _tally.update(counts)
     if report.skipped:  # known by the report itself, since tests may run in other processes
         _skipped.append((report.nodeid, next((kind for kind in KINDS if kind in report.keywords), "core")))
 

@@ -16,10 +16,10 @@ import errno
 import hashlib
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import aiohttp
 import orjson
@@ -110,7 +110,7 @@ class FaultyServer(FakeServer):
             await asyncio.sleep(self.late * roll[0])
         if roll[1] >= self.share:
             return None
-        names = [name for name in self.kinds if "user" in body or name in PASSING]  # scores have no content
+        names = self._kinds_for(body)
         if not names:
             return None
         name = names[int(roll[2] * len(names))]
@@ -125,6 +125,10 @@ class FaultyServer(FakeServer):
         if name == "content filter":
             return Fault(body=self._chat(body, Reply(text="", finish_reason="content_filter")))
         return self.kinds[name]
+
+    def _kinds_for(self, body: Mapping[str, Any]) -> list[str]:
+        """The names of the faults that a request may meet: scores have no content."""
+        return [name for name in self.kinds if "user" in body or name in PASSING]
 
     async def _trouble(
         self, request: web.BaseRequest, fault: Fault, answer: bytes, kind: str = "application/json"
@@ -178,17 +182,21 @@ def named(request: Request) -> str:
 class Wire:
     """In a session's place: requests reach the server without a network, and fail as the network would."""
 
-    def __init__(self, server: FaultyServer, timeout: float) -> None:
-        self._server, self._timeout = server, timeout
+    def __init__(self, server: FakeServer, timeout: float, headers: Mapping[str, str] | None = None) -> None:
+        self._server, self._timeout, self._headers = server, timeout, headers or {}
 
     @asynccontextmanager
-    async def request(self, method: str, url: str, *, data: bytes, allow_redirects: bool) -> AsyncIterator[_Got]:
-        sent = cast(web.BaseRequest, _Sent(urlsplit(url).path, data))
+    async def request(self, method: str, url: str, *, data: bytes | None, allow_redirects: bool) -> AsyncIterator[_Got]:
+        parts = urlsplit(url)
+        sent = cast(web.BaseRequest, _Sent(parts.path, data or b"", self._headers, dict(parse_qsl(parts.query))))
         async with asyncio.timeout(self._timeout):
             response = await self._server._answer(sent)
         assert isinstance(response, web.Response)
         assert isinstance(response.body, bytes)
         yield _Got(response.status, dict(response.headers), response.body)
+
+    def get(self, url: str, *, timeout: object, allow_redirects: bool) -> AbstractAsyncContextManager[_Got]:
+        return self.request("GET", url, data=b"", allow_redirects=allow_redirects)
 
     async def close(self) -> None:
         """There is nothing to close."""
@@ -201,6 +209,7 @@ class _Sent:
     path: str
     data: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
     query_string: str = ""
 
     async def read(self) -> bytes:

@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from polyhop.errors import LMError
-from polyhop.lm import OpenAICompatible
+from polyhop.lm import OpenAICompatible, TokenUsage
+from polyhop.lm.wire import read_chat
 from tests.kit import openai_server as kit
 from tests.kit.lm_client import ask, request
 from tests.kit.openai_server import FakeServer, in_thread
@@ -37,6 +38,26 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
 
     monkeypatch.setattr("polyhop.net.client.backoff", pause)
     return asked
+
+
+# --- what is not believed --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [-1, 2**32 + 1, 2**63, 2**64 - 1])
+@pytest.mark.parametrize("name", ["prompt_tokens", "completion_tokens"])
+def test_a_usage_that_no_call_can_have_is_estimated(name: str, count: int) -> None:
+    """Sums of such counts could not be written as JSON: the run would end in the middle."""
+    usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7, name: count}
+    reply = read_chat({"choices": [{"message": {"content": "Paris"}}], "usage": usage}, request("Where?"))
+    assert reply.usage is not None
+    assert reply.usage.estimated
+    assert reply.usage.prompt_tokens + reply.usage.completion_tokens < 100
+
+
+def test_a_total_that_no_call_can_have_is_left_out() -> None:
+    usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 2**63}
+    reply = read_chat({"choices": [{"message": {"content": "Paris"}}], "usage": usage}, request("Where?"))
+    assert reply.usage == TokenUsage(prompt_tokens=5, completion_tokens=2)
 
 
 # --- what goes wrong -------------------------------------------------------------------------------------------------

@@ -45,6 +45,8 @@ _REASONS = {
 """OpenAI's finish reasons, which polyhop uses, by those of Anthropic, Google, Bedrock, Cohere and Mistral."""
 _CALL = frozenset({"id", "type", "function", "index"})
 """The fields of a call; servers may want others back."""
+_MAX_TOKENS = 2**32
+"""Maximum of a count of tokens that is believed: sums of larger ones could not be written as JSON."""
 _BROKEN_OFF = frozenset({"error", "abort", "insufficient_system_resource"})
 """The reasons of OpenRouter, of vLLM and SGLang, and of DeepSeek for a reply that they could not finish."""
 
@@ -288,7 +290,7 @@ def _reasoning_tokens(usage: Mapping[str, Any]) -> int:
 
 
 def _is_count(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and value >= 0
+    return isinstance(value, int) and 0 <= value <= _MAX_TOKENS
 
 
 def _content(content: Any) -> tuple[str, str | None]:

@@ -341,7 +341,8 @@ def read_state(folder: Path, *, kind: str, version: int) -> tuple[Path, dict[str
 
 
 def _new(folder: Path) -> Path:
-    state = ensure_dir(folder / f"{STATE_PREFIX}{token_hex(8)}", within=folder)
+    state = folder / f"{STATE_PREFIX}{token_hex(8)}"
+    state.mkdir(folder.stat().st_mode & 0o777)
     (state / INDEX_READERS).touch()
     return state
 
