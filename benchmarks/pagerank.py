@@ -12,12 +12,11 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polyhop.common.pagerank import Graph, pagerank
+from polyhop.common.pagerank import Graph, pagerank, pagerank_of_all
 from polyhop.retrieval.ppr import DAMPING, FIRST, name_graph
 
 Pairs = tuple[NDArray[np.intp], NDArray[np.uint32]]
@@ -80,14 +79,8 @@ def error(graph: Graph, seeds: dict[int, float]) -> float:
     """Return the L1 distance of the pushes to power iteration."""
     nodes, shares = pagerank(graph, seeds, DAMPING)
     start: NDArray[np.float64] = np.zeros(len(graph.starts) - 1)
-    start[list(seeds)] = np.array(list(seeds.values())) / sum(seeds.values())
-    sources = np.repeat(np.arange(len(start)), np.diff(graph.starts))
-    mass: NDArray[np.floating[Any]] = start.copy()
-    exact = start.copy()
-    while mass.sum() > 1e-9:
-        mass = DAMPING * np.bincount(graph.targets, mass[sources] * graph.weights, len(start))
-        exact += mass
-    exact /= exact.sum()
+    start[list(seeds)] = list(seeds.values())
+    exact = pagerank_of_all(graph, start, DAMPING, 1e-9)
     exact[nodes] -= shares
     return float(np.abs(exact).sum())
 

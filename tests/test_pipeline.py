@@ -248,6 +248,7 @@ CASES = [
     ("flare", {"retrieve_below": 0.0}),
     ("dsp", {"max_turns": 3, "samples": 2}),
     ("knowtrace", {"max_turns": 2}),
+    ("t2rag", {"max_turns": 2}),
     ("route", {"multi": "iter-retgen", "max_turns": 2}),
     ("route", {"by": "confidence"}),
     ("crag", {"upper": 4, "strip_sentences": 1}),

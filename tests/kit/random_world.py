@@ -151,8 +151,14 @@ class World:
             return {"grade": int(5 * self._roll("grade", *key))}
         if task in ("reader.extract", "reader.path"):
             return self._extraction(key, fields)
-        if task.startswith("ge.") and task != "ge.answer":
+        if task.startswith(("ge.", "hipporag.")) and task not in ("ge.answer", "hipporag.entities"):
             return self._elicited(task, key, fields)
+        if task == "hipporag.entities":
+            return {
+                "entities": [self._pick(ANSWERS, str(n), *key) for n in range(int(4 * self._roll("how many", *key)))]
+            }
+        if task.startswith("t2rag."):
+            return self._opened(task, key, fields)
         if task in ("recite.recall", "least_to_most.decompose", "self_ask.chain", "self_ask.turn"):
             return self._asked(task, key, fields)
         if task in (
@@ -381,6 +387,27 @@ class World:
         if task == "ge.graph" and drawn and not any("#" in row[end] for row in drawn for end in ("head", "tail")):
             return None  # a graph without a variable cannot be read
         return {"triplets": [*kept, *drawn]}
+
+    def _opened(self, task: str, key: tuple[str, ...], fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Triplets over a few placeholders; some open ones filled in, now and then one that nobody asked for."""
+        filled = [
+            {name: self._pick(ANSWERS, str(n), *key) if part.startswith("?") else part for name, part in row.items()}
+            for n, row in enumerate(fields.get("triplets") or [])
+            if self._roll("kept", str(n), *key) < 0.5
+        ]
+        ends = ["?person", "?place", "?2", "Ann", "Alien (film)"]
+        count = int(4 * self._roll("how many", *key)) if task == "t2rag.decompose" or not filled else 0
+        drawn = [
+            {name: self._pick(ends, name, str(n), *key) if name != "relation" else "made" for name in TRIPLET}
+            for n in range(count)
+        ]
+        if (
+            task == "t2rag.decompose"
+            and drawn
+            and not any("?" in row[end] for row in drawn for end in ("head", "tail"))
+        ):
+            return None  # a question without a placeholder cannot be read
+        return {"triplets": [*filled, *drawn]}
 
     def _extraction(self, key: tuple[str, ...], fields: Mapping[str, Any]) -> Mapping[str, Any]:
         """Words of a passage, words of none, or none; the number of a passage, now and then one that is not there."""

@@ -64,6 +64,12 @@ def never_content(task: str, fields: Mapping[str, Any]) -> Any:
         return ToolCall(id="c1", name="search", text=f'{{"query": "query {number}"}}')
     answer = "xy"[number % 2] if task == "ge.subanswer" else f"x{number}"
     pairs = [f"entity {number}; relation"]
+    if task == "t2rag.decompose":
+        return {
+            "triplets": [{"head": "a", "relation": "b", "tail": "?c"}, {"head": "?c", "relation": "d", "tail": "?e"}]
+        }
+    if task == "t2rag.resolve":  # always something new, never what is open
+        return {"triplets": [{"head": f"x{number}", "relation": "f", "tail": "g"}]}
     if task == "ge.extract":
         return {"triplets": [{"head": "a", "relation": "b", "tail": f"c{number}"}]}
     nodes = [{"query": f"query {len(fields.get('chains', ()))}", "answer": None}]

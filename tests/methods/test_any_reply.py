@@ -50,6 +50,8 @@ CASES: dict[str, tuple[dict[str, Any], int]] = {
     "dsp": ({"max_turns": 3, "queries": 2, "samples": 2}, 3 * 2 + 2),
     # explorations; a completion per pair; the answer
     "knowtrace": ({"max_turns": 2, "max_pairs": 2}, 2 + 2 * 2 + 1),
+    # the triplets; a resolution per round; the answer
+    "t2rag": ({"max_turns": 2}, 1 + 2 + 1),
     # grades of passages and their strips, the query, the answer
     "crag": ({"k": 2}, 2 + 2 + 1 + 2 + 1),
     # the strategy; IRCoT's sentences and reader

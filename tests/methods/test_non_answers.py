@@ -44,6 +44,8 @@ def knows_nothing(said: str) -> Any:
     def reply(task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         if task == "ge.graph":
             return {"triplets": [{"head": "Dark Mill", "relation": "director", "tail": "name: #1"}]}
+        if task == "t2rag.decompose":
+            return {"triplets": [{"head": "Dark Mill", "relation": "director", "tail": "?name"}]}
         fields_written: dict[str, Any] = {}
         for name, field in task_named(task).output.model_fields.items():
             kind = str(field.annotation)

@@ -96,6 +96,8 @@ SAMPLES |= {
         {"head": "Walnut Street Bridge", "relation": "crosses", "tail": "Tennessee River"},
         {"head": "Tennessee River", "relation": "tributary of", "tail": "Ohio River"},
     ],
+    "known": [{"head": "Walnut Street Bridge", "relation": "crosses", "tail": "Tennessee River"}],
+    "facts": [{"head": "Tennessee River", "relation": "flows into", "tail": "Ohio River"}],
     "passage": PASSAGES[0],
 }
 SAMPLES |= {

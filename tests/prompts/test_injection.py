@@ -81,7 +81,7 @@ def values(text: str) -> dict[str, Any]:
         "conversation": [("user", text), ("assistant", text)],
         "history": [solved, {**solved, "answer": None}],
         "triplet": triplet,
-        "triplets": [triplet],
+        **{name: [triplet] for name in ("triplets", "known", "facts")},
         "steps": [step, {**step, "action": "Lookup", "passages": []}],
         "written": [{"text": f"a{text}", "query": f"b{text}", "passages": passages}],
         "demonstrations": [{"question": f"Who {text}?", "rationale": f"a{text}", "answer": f"b{text}"}],

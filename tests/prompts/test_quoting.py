@@ -70,6 +70,10 @@ HONEST: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "GraphTriplets": lambda draw: {
         "triplets": [{"head": name, "relation": "maker", "tail": "name: #1"} for name in draw(MANY) if "(" not in name]
     },
+    "OpenTriplets": lambda draw: {
+        "triplets": [{"head": name, "relation": "maker", "tail": "?place"} for name in draw(MANY) if "(" not in name]
+    },
+    "NamedEntities": lambda draw: {"entities": draw(MANY)},
     "SubQuestion": lambda draw: {"sub_question": draw(QUESTIONS)},
     "StepAnswer": lambda draw: {"sentence": THOUGHT, "answer": draw(NAMES), "confidence": 0.5},
     "Summary": lambda draw: {"summary": f"{draw(NAMES)} is known."},
@@ -194,6 +198,8 @@ def showing(name: str, switches: Mapping[str, Any], text: str) -> dict[str, Any]
         "nodes": [{"query": "Who?", "answer": text}], "chains": [[{"query": "Who?", "answer": text}]],
         "feedback": [{"query": "Who?", "answer": None, "passage": hit, "reason": "verify"}],
         "triplets": [{"head": text, "relation": "is", "tail": text}] * 3, "entities": [text], "recitations": [text],
+        "known": [{"head": text, "relation": "is", "tail": text}],
+        "facts": [{"head": text, "relation": "is", "tail": text}],
         "answers": ["Rome"], "prediction": text, "candidate": text, "candidates": [text, "Oslo"],
         "conversation": [("user", text), ("assistant", text)],
         "summary": text, "plan": [text], "count": 3,

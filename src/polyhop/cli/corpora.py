@@ -13,7 +13,7 @@ import typer
 from polyhop.cli import options as opt
 from polyhop.cli.printing import say, say_left_out
 from polyhop.common.text import counted
-from polyhop.engine.options import PipelineOptions
+from polyhop.engine.options import Group, PipelineOptions
 from polyhop.errors import DataError, UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -239,6 +239,48 @@ def index_vectors(
     size = take_vectors(opened, files, out)
     what = f"{counted(len(opened), 'vectors')} of {counted(size, 'numbers')}"
     say(f"{out}: {what}, for --retriever dense:vectors:{out}@ENCODER")
+
+
+@index_app.command("triplets")
+@opt.takes_options("lm", "lm_option", "max_tokens_per_call", "reasoning_tokens", Group.PROMPTS, Group.RATES)
+def index_triplets(
+    corpus: Annotated[Path, typer.Argument(help="An index folder, or any corpus.")],
+    out: Annotated[Path, opt.option(help="The file to write, or to continue, for hipporag:FILE and triplets:FILE.")],
+    *,
+    options: PipelineOptions,
+    batch: Annotated[
+        Path | None,
+        opt.option(metavar="DIR", help="Write model calls to batch files in this folder, and read their results."),
+    ] = None,
+    limit: Annotated[int | None, opt.option(min=1, help="Only the first N passages that the file lacks.")] = None,
+    concurrency: opt.Concurrency = 16,
+    language: opt.Language = None,
+    skip_bad: opt.SkipBad = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Extract the triplets of every passage by a language model."""
+    from polyhop.cli.progress import ProgressBar
+    from polyhop.cli.run import resumable, through
+    from polyhop.cli.show import print_json
+    from polyhop.evaluation.extraction import extract_triplets
+    from polyhop.retrieval.index import index_for
+
+    index = index_for(opt.corpus_of(corpus, language, skip_bad))
+    arguments = {**options.arguments(), "out": out, "skip_bad": skip_bad}
+    with resumable(out), through(batch, (), arguments) as given, ProgressBar("passages") as progress:
+        del given["skip_bad"]
+        done = extract_triplets(index, limit=limit, concurrency=concurrency, progress=progress.update, **given)
+        for id, why in list(done.failed.items())[:3]:
+            say(f"{id}: {why}")
+    if as_json:
+        print_json({name: getattr(done, name) for name in ("known", "new", "triplets", "unread", "failed")})
+    else:
+        held = f"{counted(done.triplets, 'triplets')} of {counted(done.known + done.new, 'passages')}"
+        unread = f"; {counted(done.unread, 'replies')} could not be read" if done.unread else ""
+        say(f"{out}: {held}, {done.new:,} of them new, by {counted(done.usage.calls, 'calls')}{unread}")
+    if done.failed:
+        say(f"{counted(len(done.failed), 'passages')} failed; the same command tries them again")
+        raise typer.Exit(1)
 
 
 @index_app.command("info")

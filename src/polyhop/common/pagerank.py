@@ -82,6 +82,34 @@ def pagerank(
     return nodes, scores[nodes] / max(scores[nodes].sum(), np.finfo(float).tiny)
 
 
+def pagerank_of_all(
+    graph: Graph, start: NDArray[np.float64], damping: float, error: float = 1e-6
+) -> NDArray[np.float64]:
+    """Return the share of time that walks spend at each node, by power iteration, for walks that start at most nodes.
+
+    Args:
+        start: the weight of each node as a start, 0 or more, at least one of them positive.
+        damping: as in ``pagerank``.
+        error: the mass that may be left out, as a share of all.
+
+    >>> import numpy as np
+    >>> graph = Graph.of(2, np.array([0], np.uint32), np.array([1], np.uint32), np.ones(1, np.float32))
+    >>> pagerank_of_all(graph, np.array([1.0, 0.0]), 0.5).round(3).tolist()
+    [0.667, 0.333]
+    """
+    import numpy as np
+
+    sources = np.repeat(np.arange(len(start)), np.diff(graph.starts))
+    targets = graph.targets.astype(np.intp)
+    mass = start / start.sum()
+    scores = mass.copy()
+    while mass.sum() > error:
+        mass = damping * np.bincount(targets, mass[sources] * graph.weights, len(start))
+        scores += mass
+    shares: NDArray[np.float64] = scores / scores.sum()
+    return shares
+
+
 def pagerank_of(links: Mapping[Node, Iterable[Node]], seeds: Mapping[Node, float], damping: float) -> dict[Node, float]:
     """Compute ``pagerank`` over links, all of a node equally likely; a link that occurs twice counts twice.
 

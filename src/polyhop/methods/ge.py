@@ -35,7 +35,7 @@ from polyhop.answer import Answer
 from polyhop.common.text import normalise
 from polyhop.methods.confidence import BY_TOKENS, Confidence, announce_samples, confidence_needs, confident_answer
 from polyhop.methods.context import fit_fields
-from polyhop.methods.graph import QuestionGraph, Triplet, distinct, key, named_triplets, triplet_text
+from polyhop.methods.graph import QuestionGraph, Triplet, distinct, triplet_text
 from polyhop.methods.registry import method, select
 from polyhop.prompts.tasks import Task
 from polyhop.prompts.tasks.answers import Response
@@ -48,6 +48,7 @@ from polyhop.prompts.tasks.ge import (
     GE_SUBQUESTION,
     GE_TRIPLETS,
 )
+from polyhop.prompts.triplets import key, named_triplets
 from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:

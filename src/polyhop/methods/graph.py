@@ -7,13 +7,12 @@ Triplets are stored unchanged and bound when they are read, so that an answer th
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
-from polyhop.common.text import words
+from polyhop.prompts.triplets import key
 
 Triplet: TypeAlias = Mapping[str, str]
 """``head``, ``relation`` and ``tail``."""
@@ -77,45 +76,9 @@ class QuestionGraph:
         return _INSIDE.sub(lambda found: self.bindings.get(int(found[1]), found[0]), node)
 
 
-def key(triplet: Triplet) -> tuple[str, ...]:
-    """Return the key by which triplets are compared: their three parts, without case and spacing.
-
-    >>> key({"head": "Alien", "relation": "director", "tail": "Ridley  Scott"})
-    ('alien', 'director', 'ridley scott')
-    """
-    return tuple(" ".join(triplet[name].lower().split()) for name in ("head", "relation", "tail"))
-
-
 def distinct(triplets: Iterable[Triplet]) -> list[Triplet]:
     """Return the distinct triplets by ``key``, in order, the last wording of each."""
     return list({key(triplet): triplet for triplet in triplets}.values())
-
-
-ALIKE = 0.8
-"""The share of common words from which a triplet of a reply is one that was given, in a slightly different wording."""
-
-
-def named_triplets(named: Iterable[Triplet], given: Sequence[Triplet]) -> list[Triplet]:
-    """Return those of the ``given`` triplets that a reply names, exactly or nearly, in order.
-
-    >>> rows = [{"head": "Alien", "relation": "director", "tail": name} for name in ("Ridley Scott", "Ann Lee")]
-    >>> [row["tail"] for row in named_triplets([{**rows[0], "tail": "Ridley Scott."}], rows)]
-    ['Ridley Scott']
-    """
-    exact = {key(triplet): i for i, triplet in reversed(list(enumerate(given)))}
-    found = {key(triplet): triplet for triplet in named}
-    kept = {exact[each] for each in found.keys() & exact.keys()}
-    if others := [triplet for each, triplet in found.items() if each not in exact]:
-        bags = [_words(triplet) for triplet in given]
-        for bag in map(_words, others):
-            shares = [2 * (bag & other).total() / max(1, bag.total() + other.total()) for other in bags]
-            if max(shares, default=0.0) >= ALIKE:
-                kept.add(shares.index(max(shares)))
-    return [given[i] for i in sorted(kept)]
-
-
-def _words(triplet: Triplet) -> Counter[str]:
-    return Counter(words(" ".join(triplet[name] for name in ("head", "relation", "tail"))))
 
 
 def triplet_text(triplet: Triplet) -> str:

@@ -48,6 +48,7 @@ BUILT_IN = (
     "polyhop.methods.baselines.flare",
     "polyhop.methods.baselines.dsp",
     "polyhop.methods.baselines.knowtrace",
+    "polyhop.methods.baselines.t2rag",
     "polyhop.methods.baselines.crag",
     "polyhop.methods.baselines.route",
     "polyhop.methods.baselines.sure",

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from polyhop.common.text import words
 from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.show import one_line
 
@@ -89,6 +91,42 @@ def write_triplet(triplet: Mapping[str, str]) -> str:
     '(Alien; director; name: #1)'
     """
     return one_line(f"({'; '.join(triplet[name].replace(';', ',') for name in _PLACEHOLDER)})")
+
+
+def key(triplet: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the key by which triplets are compared: their three parts, without case and spacing.
+
+    >>> key({"head": "Alien", "relation": "director", "tail": "Ridley  Scott"})
+    ('alien', 'director', 'ridley scott')
+    """
+    return tuple(" ".join(triplet[name].lower().split()) for name in _PLACEHOLDER)
+
+
+ALIKE = 0.8
+"""The share of common words from which a triplet of a reply is one that was given, in a slightly different wording."""
+
+
+def named_triplets(named: Iterable[Mapping[str, str]], given: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """Return those of the ``given`` triplets that a reply names, exactly or nearly, in order.
+
+    >>> rows = [{"head": "Alien", "relation": "director", "tail": name} for name in ("Ridley Scott", "Ann Lee")]
+    >>> [row["tail"] for row in named_triplets([{**rows[0], "tail": "Ridley Scott."}], rows)]
+    ['Ridley Scott']
+    """
+    exact = {key(triplet): i for i, triplet in reversed(list(enumerate(given)))}
+    found = {key(triplet): triplet for triplet in named}
+    kept = {exact[each] for each in found.keys() & exact.keys()}
+    if others := [triplet for each, triplet in found.items() if each not in exact]:
+        bags = [_words(triplet) for triplet in given]
+        for bag in map(_words, others):
+            shares = [2 * (bag & other).total() / max(1, bag.total() + other.total()) for other in bags]
+            if max(shares, default=0.0) >= ALIKE:
+                kept.add(shares.index(max(shares)))
+    return [given[i] for i in sorted(kept)]
+
+
+def _words(triplet: Mapping[str, str]) -> Counter[str]:
+    return Counter(words(" ".join(triplet[name] for name in _PLACEHOLDER)))
 
 
 def to_triplet(parts: Iterable[Any]) -> dict[str, str] | None:

@@ -148,6 +148,20 @@ def _ppr(index: Index, spec: str = "") -> Retriever:
     return open_ppr(index, spec, open_plain_retriever)
 
 
+@register_retriever("triplets:")
+def _triplets(index: Index, spec: str) -> Retriever:
+    from polyhop.retrieval.triplets import open_triplets
+
+    return open_triplets(index, spec)
+
+
+@register_retriever("hipporag:")
+def _hipporag(index: Index, spec: str) -> AskingRetriever:
+    from polyhop.retrieval.hipporag import open_hipporag
+
+    return open_hipporag(index, spec)
+
+
 @register_retriever("mdr:")
 def _mdr(index: Index, folder: str) -> Retriever:
     from polyhop.retrieval.mdr import MDR

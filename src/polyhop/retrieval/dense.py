@@ -16,12 +16,15 @@ from polyhop.errors import SettingError
 from polyhop.retrieval.approximate import AUTO, EXACT_UP_TO, dense_index
 from polyhop.retrieval.base import OverIndex
 from polyhop.retrieval.encoders import open_encoder
-from polyhop.retrieval.exact import nearest, passages_of
+from polyhop.retrieval.exact import nearest, passages_of, products
 from polyhop.retrieval.sharding import MapShards
 from polyhop.retrieval.vectors import PassageEncoder, passage_vectors
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from polyhop.retrieval.encoders.base import Encoder
     from polyhop.retrieval.encoders.stored import Matrix
     from polyhop.retrieval.index import Index
@@ -64,6 +67,10 @@ class Dense(OverIndex):
             return [[] for _ in queries]
         found = iter(self._nearest(self.encoder.queries(asked), k))
         return [passages_of(self._index, next(found), k) if query.strip() else [] for query in queries]
+
+    def scores(self, query: str) -> NDArray[np.float32]:
+        """Return the score of every passage, by ordinal; removed passages have one too."""
+        return products(self._vectors, self.encoder.queries([query])[0])
 
     def search_among(self, query: str, ordinals: Collection[int], k: int) -> list[tuple[Passage, float]]:
         """Return the ``k`` best of the passages with these ordinals, each with its score, as ``search_scored`` does."""

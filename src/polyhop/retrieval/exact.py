@@ -61,6 +61,15 @@ def nearest(
     return [_first(vectors, query, rows[owners == number], k) for number, query in enumerate(queries)]
 
 
+def products(vectors: NDArray[np.float16] | NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the inner product of a query with each of the vectors, (rows,), multiplied in 32 bits, block by block."""
+    found = np.empty(len(vectors), np.float32)
+    step = max(1, _BLOCK // vectors.shape[1])
+    for start in range(0, len(vectors), step):
+        found[start : start + step] = np.asarray(vectors[start : start + step], np.float32) @ query
+    return found
+
+
 def nearest_passages(
     index: Index, vectors: NDArray[np.float16] | NDArray[np.float32], queries: NDArray[np.float32], k: int
 ) -> list[list[tuple[Passage, float]]]:

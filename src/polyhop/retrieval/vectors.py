@@ -8,7 +8,7 @@ behind the last shard that is certainly complete. A number takes 2 bytes: 1.5 GB
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -25,6 +25,7 @@ from polyhop.retrieval.sharding import MapShards, in_shards
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
+    from polyhop.retrieval.encoders.base import Encoder
     from polyhop.retrieval.index import Index
 
 Encode: TypeAlias = Callable[[Sequence[Passage]], NDArray[np.float32]]
@@ -58,6 +59,31 @@ def passage_vectors(index: Index, encoder: PassageEncoder) -> NDArray[np.float16
     key = repr((VERSION, encoder.key, encoder.size))
     folder = encoded_folder(index, "vectors", key, lambda making: _write(index, encoder, making))
     return np.memmap(folder / _FILE, np.float16, "r", shape=(index.rows, encoder.size))
+
+
+def text_vectors(index: Index, texts: Sequence[str], encoder: Encoder) -> NDArray[np.float16]:
+    """Open the vectors, (texts, size), of texts that belong to an index, such as names; each has the length 1. The
+    first use encodes them as passages without a title.
+
+    Raises:
+        UsageError, IndexFolderError: as ``passage_vectors`` does.
+    """
+
+    def unit(passages: Sequence[Passage]) -> NDArray[np.float32]:
+        vectors = encoder.passages(passages)
+        scaled: NDArray[np.float32] = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        return scaled
+
+    def write(making: Path) -> dict[str, Any]:
+        done = surely_done(making / _FILE, 2 * encoder.size)
+        rest = in_shards((Passage("", "", text) for text in texts[done:]), _SHARD)
+        about = PassageEncoder(encoder.name, encoder.key, encoder.size, lambda: unit)
+        _append(making / _FILE, about, done, _reported("texts encoded", rest, done, len(texts)))
+        return {"encoder": encoder.name, "size": encoder.size, "texts": len(texts)}
+
+    digest = sha256("\0".join(texts).encode()).hexdigest()
+    folder = encoded_folder(index, "texts", repr((VERSION, encoder.key, encoder.size, digest)), write)
+    return np.memmap(folder / _FILE, np.float16, "r", shape=(len(texts), encoder.size))
 
 
 def encodings(index: Index) -> list[dict[str, Any]]:
@@ -132,20 +158,29 @@ def surely_done(path: Path, passage_bytes: int) -> int:
 
 def shards(index: Index, done: int) -> Iterator[list[Passage]]:
     """Yield the passages after the first ``done``, in shards, and report progress after each."""
-    with report_progress("passages encoded", done) as report:
-        for shard in in_shards(index.passages.all_rows(done), _SHARD):
+    return _reported("passages encoded", in_shards(index.passages.all_rows(done), _SHARD), done, index.rows)
+
+
+def _reported(what: str, parts: Iterable[list[Passage]], done: int, total: int) -> Iterator[list[Passage]]:
+    with report_progress(what, done) as report:
+        for shard in parts:
             yield shard
             done += len(shard)
-            report(done, index.rows)
+            report(done, total)
 
 
 def _write(index: Index, encoder: PassageEncoder, making: Path) -> dict[str, Any]:
-    path = making / _FILE
-    done = max(surely_done(path, 2 * encoder.size), _carried(making))
+    done = max(surely_done(making / _FILE, 2 * encoder.size), _carried(making))
+    _append(making / _FILE, encoder, done, shards(index, done))
+    return {"encoder": encoder.name, "size": encoder.size, "passages": index.rows}
+
+
+def _append(path: Path, encoder: PassageEncoder, done: int, parts: Iterable[list[Passage]]) -> None:
+    """Encode shards behind the first ``done`` vectors of a file."""
     encode = encoder.open()
     with path.open("ab") as stream:
         stream.truncate(2 * encoder.size * done)
-        for made in encoder.map_shards(encode, shards(index, done)):
+        for made in encoder.map_shards(encode, parts):
             with np.errstate(over="ignore"):  # reported below
                 vectors = made.astype(np.float16)
             if not np.isfinite(vectors).all():
@@ -153,4 +188,3 @@ def _write(index: Index, encoder: PassageEncoder, making: Path) -> dict[str, Any
             stream.write(vectors.tobytes())
             stream.flush()
             os.fsync(stream.fileno())
-    return {"encoder": encoder.name, "size": encoder.size, "passages": index.rows}

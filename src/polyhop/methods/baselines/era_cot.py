@@ -26,7 +26,7 @@ from annotated_types import Ge, Le
 from polyhop.answer import Answer
 from polyhop.methods.baselines.one_shot import chain_of_thought
 from polyhop.methods.context import fit_fields
-from polyhop.methods.graph import key, triplet_text
+from polyhop.methods.graph import triplet_text
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Task
 from polyhop.prompts.tasks.era_cot import (
@@ -37,6 +37,7 @@ from polyhop.prompts.tasks.era_cot import (
     ERA_COT_SCORE,
 )
 from polyhop.prompts.tasks.ge import Triplets
+from polyhop.prompts.triplets import key
 from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:

@@ -27,11 +27,12 @@ from polyhop.answer import Answer
 from polyhop.common.text import distinct
 from polyhop.methods.baselines.one_shot import chain_of_thought
 from polyhop.methods.context import first_retrieved, fit_fields
-from polyhop.methods.graph import Triplet, key, triplet_text
+from polyhop.methods.graph import Triplet, triplet_text
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Task
 from polyhop.prompts.tasks.ge import GE_EXTRACT
 from polyhop.prompts.tasks.knowledge import KNOWTRACE_EXPLORE, TRIPLETS_ANSWER
+from polyhop.prompts.triplets import key
 from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:

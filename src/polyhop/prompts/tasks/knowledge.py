@@ -1,6 +1,6 @@
-"""The tasks of methods that collect facts as triplets: KnowTrace (Li et al., 2025).
+"""The tasks of methods that collect facts as triplets: KnowTrace (Li et al., 2025) and T²RAG (Gong et al., 2025).
 
-``triplets`` are the facts known so far.
+``triplets`` are the facts known so far; of ``t2rag.resolve`` they are the open ones, and the known ones are ``known``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,17 @@ from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.parsing import Malformed
 from polyhop.prompts.tasks.answers import read_reasoned, reasoned_answer, write_reasoned
 from polyhop.prompts.tasks.base import Fields, Output, Task
-from polyhop.prompts.tasks.ge import show_triplets
+from polyhop.prompts.tasks.ge import Triplets, show_triplets, triplets_task
+
+
+class OpenTriplets(Triplets):
+    """T²RAG §3.2: what has to be known, as triplets in which a question mark begins a placeholder."""
+
+    def missing(self) -> str | None:
+        ends = [end for triplet in self.triplets for end in (triplet.head, triplet.tail)]
+        if not ends or any(end.startswith("?") for end in ends):
+            return None
+        return "each unknown entity must be written as a placeholder: a question mark and its type, such as ?person"
 
 
 class Exploration(Output):
@@ -86,3 +96,9 @@ KNOWTRACE_EXPLORE = Task(
     show={"triplets": show_triplets},
 )
 TRIPLETS_ANSWER = reasoned_answer("triplets.answer", fields=("question", "triplets"), show={"triplets": show_triplets})
+T2RAG_DECOMPOSE = triplets_task("t2rag.decompose", fields=("question",), output=OpenTriplets)
+T2RAG_RESOLVE = triplets_task(
+    "t2rag.resolve",
+    fields=("question", "triplets", "known", "facts", "passages"),
+    show={"triplets": show_triplets, "known": show_triplets, "facts": show_triplets},
+)

@@ -7,6 +7,7 @@ passages.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from polyhop.common.text import bare_title, find_folded, fold, normalise
@@ -26,6 +27,7 @@ from polyhop.lm.pocket.tasks.reading import (
 from polyhop.lm.pocket.tasks.searchain import is_settled, open_queries, queries_left
 from polyhop.types import Passage
 
+_VARIABLE = re.compile(r"^(\w+): #(\d+)$")
 OPEN = "…"
 """Stands in place of a value that the passages do not give."""
 _CLOSED = "Still to find: "  # before a step that is tried without any passage
@@ -334,3 +336,34 @@ def _entity_and_relation(query: str) -> str:
 def answer_from_triplets(fields: Fields) -> Value:
     """Answer from facts; without any, nothing is known."""
     return answer_if_any(fields["question"], ge.passages_of(fields["triplets"]))
+
+
+# --- T²RAG ------------------------------------------------------------------------------------------------------------
+
+
+def with_placeholders(triplets: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """Write the variables of a question's triplets as placeholders.
+
+    >>> with_placeholders([{"head": "name: #1", "relation": "birth date", "tail": "date: #2"}])
+    [{'head': '?name1', 'relation': 'birth date', 'tail': '?date2'}]
+    """
+    return [{name: _VARIABLE.sub(r"?\1\2", part) for name, part in triplet.items()} for triplet in triplets]
+
+
+def resolve_triplets(fields: Fields) -> Value:
+    """Ask what each open triplet leaves open, and put the answer into it and into the others; a triplet at a time."""
+    passages = [*fields["passages"], *ge.passages_of(fields["facts"])]
+    values: dict[str, str] = {}
+    resolved = []
+    for triplet in fields["triplets"]:
+        filled = {name: values.get(part, part) for name, part in triplet.items()}
+        holes = [name for name in ("head", "tail") if filled[name].startswith("?")]
+        if len(holes) == 1 and passages:
+            asked = ge.question_about({**filled, holes[0]: "name: #1"})
+            answer, _ = best_answer(asked, passages)
+            if answer:
+                values[filled[holes[0]]] = answer
+                filled = {name: values.get(part, part) for name, part in filled.items()}
+        if filled != triplet:
+            resolved.append({name: part.replace(";", ",") for name, part in filled.items()})
+    return {"triplets": resolved}

@@ -114,13 +114,13 @@ def next_sub_question(
     """The question that asks for the variable of a triplet. Without a triplet, the first one of the question's own
     graph that the history has not asked (the question itself if it has no graph), or None."""
     if triplet is not None:
-        return _question(triplet)
+        return question_about(triplet)
     steps, values = question_triplets(question or ""), dict[str, str]()
     answers = {fold(pair["sub_question"]): pair["answer"] for pair in history or ()}
     if not steps:
         return question if question and not history else None
     for step in steps:
-        asked = _question({**step, "head": values.get(step["head"], step["head"])})
+        asked = question_about({**step, "head": values.get(step["head"], step["head"])})
         if fold(asked) not in answers and "#" not in asked:
             return asked
         if answer := answers.get(fold(asked)):
@@ -128,7 +128,8 @@ def next_sub_question(
     return None
 
 
-def _question(triplet: Triplet) -> str:
+def question_about(triplet: Triplet) -> str:
+    """Ask for the variable of a triplet."""
     relation, head = triplet["relation"], triplet["head"]
     if "#" in head and "#" not in triplet["tail"]:
         head = triplet["tail"]  # the head is asked for: the tail is the subject

@@ -1,0 +1,158 @@
+"""The triplets of a corpus, extracted by a language model once, for the retrievers ``hipporag:`` and ``triplets:``.
+
+As HippoRAG 2 does at indexing (Gutiérrez et al., 2025, §3.2): the model lists the named entities of a passage, then
+states it as triplets; two calls per passage. Passages that the file has already are not asked about again, so that the
+same call resumes after a stop, and continues after passages were added. Replies are in the cache, as all are; with
+models of a batch (``evaluation.batches``) the calls go to files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from polyhop.answer import Answer
+from polyhop.common.aio import LoopThread, is_waiting
+from polyhop.data.openie import Extraction, content_of, key_of, read_openie, write_openie
+from polyhop.engine.options import LM
+from polyhop.errors import PolyhopError
+from polyhop.evaluation.runner import CONCURRENCY, MAX_CONSECUTIVE_FAILURES, Progress
+from polyhop.methods.context import fit_fields
+from polyhop.pipeline import Pipeline
+from polyhop.prompts.tasks.hipporag import HIPPORAG_ENTITIES, HIPPORAG_TRIPLETS
+from polyhop.trace import Usage
+from polyhop.types import Passage
+
+if TYPE_CHECKING:
+    from polyhop.engine.run import Run
+    from polyhop.retrieval.index import Index
+
+CONTEXT_TOKENS = 4096
+"""Maximum length of a prompt: a longer passage is cut at its end."""
+
+
+@dataclass(slots=True)
+class Extracted:
+    """The result of an extraction: counts of passages and their triplets, and the new calls' usage.
+
+    ``known``: passages that the file had already; ``new``: those added; ``unread``: those of them with a reply that
+    could not be read; ``waiting``: those that wait for a batch; ``failed``: the others, by id, with the reason.
+    """
+
+    known: int = 0
+    new: int = 0
+    triplets: int = 0
+    unread: int = 0
+    waiting: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
+
+
+def extract_triplets(
+    index: Index,
+    out: str | Path,
+    lm: LM,
+    *,
+    concurrency: int = CONCURRENCY,
+    limit: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Extracted:
+    """Extract the triplets of an index's passages into the file ``out``, in HippoRAG's form; it is written at the end,
+    and at an error or interrupt.
+
+    ``limit``: only the first N passages that the file lacks. ``options``: those of ``Pipeline`` that a model's calls
+    have (prompts, rendering, cache, lm_options, max_tokens_per_call).
+
+    Raises:
+        DataError: the file is there and cannot be read, or cannot be written.
+        LMError: the model cannot be reached; what it said before is kept.
+    """
+    out = Path(out)
+    known = read_openie(out) if out.exists() else {}
+    done = Extracted()
+    todo: list[Passage] = []
+    for passage in index.passages:
+        if key_of(content_of(passage)) in known:
+            done.known += 1
+        else:
+            todo.append(Passage("", passage.title, passage.text, metadata={"id": passage.id}))
+    todo = todo[:limit]
+    found: dict[str, Extraction] = {}
+    with Pipeline(None, "direct", lm, **options) as pipeline:
+        thread = LoopThread()
+        try:
+            thread.run(_all(pipeline, todo, found, done, concurrency, progress))
+        finally:
+            thread.stop()
+            if found or not out.exists():
+                write_openie(out, [*known.values(), *(found[key] for key in map(_key, todo) if key in found)])
+    done.triplets = sum(len(extraction.triplets) for extraction in (*known.values(), *found.values()))
+    return done
+
+
+def _key(passage: Passage) -> str:
+    return key_of(content_of(passage))
+
+
+async def _all(
+    pipeline: Pipeline,
+    todo: list[Passage],
+    found: dict[str, Extraction],
+    done: Extracted,
+    concurrency: int,
+    progress: Progress | None,
+) -> None:
+    passages: Iterator[Passage] = iter(todo)
+    in_a_row = 0
+
+    async def work() -> None:
+        nonlocal in_a_row
+        for passage in passages:
+            try:
+                extraction, usage = await _extracted(pipeline, passage)
+            except PolyhopError as error:
+                if is_waiting(error):
+                    done.waiting += 1
+                    continue
+                done.failed[str(passage.metadata["id"])] = str(error)
+                in_a_row += 1
+                if in_a_row >= MAX_CONSECUTIVE_FAILURES:
+                    raise
+            else:
+                in_a_row = 0
+                done.new += 1
+                done.unread += bool(usage.defaulted_by_task)
+                done.usage += usage
+                found[_key(passage)] = extraction
+            if progress:
+                progress(done.new + len(done.failed), len(todo))
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(max(1, concurrency)):
+                group.create_task(work())
+    except* PolyhopError as errors:
+        raise errors.exceptions[0] from None
+
+
+async def _extracted(pipeline: Pipeline, passage: Passage) -> tuple[Extraction, Usage]:
+    """Ask for the entities of a passage, then for its triplets (§3.2)."""
+    said: list[Extraction] = []
+
+    async def extract(title: str, run: Run) -> Answer:
+        def fit(task: Any, **fields: Any) -> dict[str, Any]:
+            return fit_fields(task, run, options={}, context_tokens=CONTEXT_TOKENS, passage=passage, **fields)
+
+        named = await run.ask(HIPPORAG_ENTITIES, **fit(HIPPORAG_ENTITIES))
+        entities = list(dict.fromkeys(named.entities))
+        stated = await run.ask(HIPPORAG_TRIPLETS, **fit(HIPPORAG_TRIPLETS, entities=entities))
+        triplets = tuple(triplet.model_dump() for triplet in stated.triplets)
+        said.append(Extraction(content_of(passage), tuple(entities), triplets))
+        return Answer("extracted")
+
+    answer = await pipeline.engine.answer(extract, "extraction", passage.title or "untitled", "qa", {})
+    return said[0], answer.usage
