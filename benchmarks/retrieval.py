@@ -1,16 +1,18 @@
 """The share of gold passages that each retriever finds, for each benchmark over its own corpus.
 
-    python -m benchmarks.retrieval --data DIR [--split dev] [--dense FOLDER] [--only NAME] [--limit N] [--check]
+    python -m benchmarks.retrieval --data DIR [--split dev] [--dense FOLDER] [--triplets FOLDER] [--only NAME]
+        [--limit N] [--check]
 
 DIR has a folder per benchmark with ``corpus.jsonl`` and ``SPLIT.jsonl`` (fields as in ``read_questions``, gold passages
 in ``gold_pids``). ``--dense`` names an encoder as in ``--retriever dense:…``, such as the folder of all-MiniLM-L6-v2;
-without it the rows that need one are left out. Prints, in percent: R@k, the mean share of a question's gold passages in
-the top k, with the 95 % interval of R@5; all@5, the share of questions with all gold passages there; ans@5, the share
-with a gold answer in the text of the top 5 (without yes/no questions). Further, ms per query in sequence, wall and CPU;
-MB and seconds to build the index and what the retriever adds to it (a row above may have added it already). After each
-benchmark's name is reach@k: the mean share of gold passages in BM25's top k or one link away, the upper bound of
-``hops``, and in brackets the share of questions with all of them there. With ``--check`` the exit code is 1 if R@5 on
-dev is more than a point below its bar.
+without it the rows that need one are left out. ``--triplets`` has a file ``NAME.json`` per benchmark, from ``polyhop
+index triplets`` or HippoRAG, for the rows of ``triplets`` and ``hipporag``. Prints, in percent: R@k, the mean share of
+a question's gold passages in the top k, with the 95 % interval of R@5; all@5, the share of questions with all gold
+passages there; ans@5, the share with a gold answer in the text of the top 5 (without yes/no questions). Further, ms per
+query in sequence, wall and CPU; MB and seconds to build the index and what the retriever adds to it (a row above may
+have added it already). After each benchmark's name is reach@k: the mean share of gold passages in BM25's top k or one
+link away, the upper bound of ``hops``, and in brackets the share of questions with all of them there. With ``--check``
+the exit code is 1 if R@5 on dev is more than a point below its bar.
 """
 
 from __future__ import annotations
@@ -72,8 +74,14 @@ def line(cells: Sequence[str]) -> str:
 Opens = Callable[[Index], RetrieverObject]
 
 
-def retrievers(dense: str | None) -> Iterator[tuple[str, Opens]]:
+def retrievers(dense: str | None, triplets: Path | None) -> Iterator[tuple[str, Opens]]:
     """Yield every row's name and the function that opens its retriever."""
+    if triplets:
+        encoder = f"encoder={dense or 'pocket'}"
+        yield "triplets", lambda index: open_retriever(f"triplets:{triplets}?{encoder}", index)
+        yield "hipporag", lambda index: open_retriever(f"hipporag:{triplets}?{encoder}", index)
+        unfiltered = f"hipporag:{triplets}?{encoder}&recognise=no"
+        yield "hipporag, unfiltered", lambda index: open_retriever(unfiltered, index)
     for name in ("bm25", "tfidf", "tfidf-bm25", "ppr"):
         yield name, lambda index, name=name: open_plain_retriever(name, index)  # type: ignore[misc]
     if dense:
@@ -162,6 +170,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--split", default="dev")
     parser.add_argument("--dense", help="an encoder, as --retriever dense:… names it")
+    parser.add_argument("--triplets", type=Path, help="a folder of files of triplets, one per benchmark")
     parser.add_argument("--only", choices=HELD_TO, action="append", help="this benchmark alone")
     parser.add_argument("--limit", type=int, help="the first questions only")
     parser.add_argument("--check", action="store_true", help="exit 1 when BM25, ppr or hops falls short")
@@ -177,7 +186,7 @@ def main() -> int:
             built = size(index), time.perf_counter() - begun
             sizes = f"{counted(len(questions), 'questions')}, {counted(len(index), 'passages')}"
             print(f"{name} ({sizes}), {reach(index, questions)}")
-            for label, opens in retrievers(arguments.dense):
+            for label, opens in retrievers(arguments.dense, arguments.triplets and arguments.triplets / f"{name}.json"):
                 row = measure(opens, index, built, questions)
                 print(f"  {label:24}{row}", flush=True)
                 recall, held_to = 100 * row.recall[5].value, HELD_TO[name].get(label, 0.0)

@@ -59,17 +59,6 @@ def test_only_passages_that_the_file_lacks_are_asked_about(index: Index, tmp_pat
     assert (done.known, done.new, done.triplets, len(model.calls)) == (3, 1, 4, 2)
 
 
-def test_a_stopped_extraction_keeps_what_it_has(index: Index, tmp_path: Path) -> None:
-    def stops(task: str, fields: dict[str, Any]) -> str:
-        if "Ann2" in fields["passage"].text:
-            raise KeyboardInterrupt
-        return say(task, fields)
-
-    with pytest.raises(KeyboardInterrupt):
-        extract_triplets(index, tmp_path / "out.json", ScriptedLM(stops), concurrency=1)
-    assert len(read_openie(tmp_path / "out.json")) == 2
-
-
 def test_passages_that_fail_are_named_and_tried_again(index: Index, tmp_path: Path) -> None:
     def fails(task: str, fields: dict[str, Any]) -> str:
         if "Ann1" in fields["passage"].text:
@@ -81,15 +70,17 @@ def test_passages_that_fail_are_named_and_tried_again(index: Index, tmp_path: Pa
     assert extract_triplets(index, tmp_path / "out.json", ScriptedLM(say)).new == 1
 
 
-def test_a_model_that_only_fails_ends_it(tmp_path: Path) -> None:
+def test_a_model_that_fails_ten_times_in_a_row_ends_it_and_keeps_the_rest(tmp_path: Path) -> None:
     def fails(task: str, fields: dict[str, Any]) -> str:
-        raise LMError("out of order")
+        if "Ann0" not in fields["passage"].text:
+            raise LMError("out of order")
+        return say(task, fields)
 
-    many = open_corpus([Passage(f"p{n}", "", f"Text {n}.") for n in range(30)])
+    many = open_corpus([*PASSAGES[:1], *(Passage(f"q{n}", "", f"Text {n}.") for n in range(30))])
     model = ScriptedLM(fails)
     with pytest.raises(LMError, match="out of order"):
         extract_triplets(build_index(many, tmp_path / "index"), tmp_path / "out.json", model, concurrency=1)
-    assert len(model.calls) == 10
+    assert (len(model.calls), len(read_openie(tmp_path / "out.json"))) == (2 + 10, 1)
 
 
 def test_replies_that_cannot_be_read_are_counted(index: Index, tmp_path: Path) -> None:
@@ -110,8 +101,8 @@ def test_injected_text_stays_in_its_fence(tmp_path: Path) -> None:
     index = build_index(open_corpus([Passage("p", "Page", text)]), tmp_path / "index")
     extract_triplets(index, tmp_path / "out.json", model)
     content = model.calls[0].messages[-1]["content"]
-    assert content.count("</passage>") == 1
-    assert content.index("PWNED") < content.index("</passage>")
+    assert content.count("</passage") == 1
+    assert content.index("PWNED") < content.index("</passage")
 
 
 def test_a_batch_takes_two_rounds_and_gives_the_same_file(index: Index, tmp_path: Path) -> None:
@@ -133,7 +124,7 @@ def test_the_verb_writes_a_file_that_retrievers_open(tmp_path: Path, cli: Cli) -
     corpus = write_lines(tmp_path / "corpus.jsonl", [passage.to_dict() for passage in PASSAGES])
     out = str(tmp_path / "out.json")
     said = cli("index", "triplets", corpus, "--out", out, "--json")
-    assert {**json.loads(said.stdout), "triplets": 0} == {
+    assert {**json.loads(said.out), "triplets": 0} == {
         "known": 0,
         "new": 3,
         "triplets": 0,
@@ -141,13 +132,14 @@ def test_the_verb_writes_a_file_that_retrievers_open(tmp_path: Path, cli: Cli) -
         "failed": {},
     }
     again = cli("index", "triplets", corpus, "--out", out)
-    assert "3 passages, 0 of them new, by 0 calls" in again.stderr
+    assert "3 passages, 0 of them new, by 0 calls" in again.err
     assert len(read_openie(out)) == 3
 
 
 def test_the_verb_writes_batch_files_and_says_what_to_do(tmp_path: Path, cli: Cli) -> None:
     corpus = write_lines(tmp_path / "corpus.jsonl", [passage.to_dict() for passage in PASSAGES])
     arguments = ["index", "triplets", corpus, "--out", str(tmp_path / "out.json"), "--lm", LM, "--rendering", "json"]
-    said = cli(*arguments, "--batch", str(tmp_path / "batch"), code=3)
-    assert "waiting for the results of 3 requests" in said.stderr
+    said = cli(*arguments, "--batch", tmp_path / "batch")
+    assert said.code == 3
+    assert "waiting for the results of 3 requests" in said.err
     assert len(kit.requests(tmp_path / "batch")) == 3

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polyhop.answer import Answer
-from polyhop.common.aio import LoopThread, is_waiting
+from polyhop.common.aio import is_waiting
 from polyhop.data.openie import Extraction, content_of, key_of, read_openie, write_openie
 from polyhop.engine.options import LM
 from polyhop.errors import PolyhopError
@@ -83,11 +83,9 @@ def extract_triplets(
     todo = todo[:limit]
     found: dict[str, Extraction] = {}
     with Pipeline(None, "direct", lm, **options) as pipeline:
-        thread = LoopThread()
         try:
-            thread.run(_all(pipeline, todo, found, done, concurrency, progress))
+            pipeline.wait(_all(pipeline, todo, found, done, concurrency, progress))
         finally:
-            thread.stop()
             if found or not out.exists():
                 write_openie(out, [*known.values(), *(found[key] for key in map(_key, todo) if key in found)])
     done.triplets = sum(len(extraction.triplets) for extraction in (*known.values(), *found.values()))
