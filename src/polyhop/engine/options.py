@@ -172,7 +172,7 @@ class PipelineOptions:
     retriever: str | Searcher | None = _field(
         None,
         Option(
-            "bm25, tfidf, tfidf-bm25, dense:NAME, hybrid:A+B, colbert:FOLDER, mdr:FOLDER, ppr, hops, "
+            "bm25, tfidf, tfidf-bm25, dense:NAME, hybrid:A+B, colbert:FOLDER, mdr:FOLDER, ppr, hipporag:FILE, hops, "
             "elastic:URL/INDEX, http://URL, web:API or promptrank; default: the method's own (for search: bm25).",
             Group.RETRIEVAL,
             is_part=True,

@@ -88,13 +88,13 @@ class Protocol:
         fields = {"kind": kind, MAY_DECLINE: may_decline}
         shown = {"question": self.safe(one_line(question)), "k": str(k), "max_turns": str(max_turns)}
         return {
-            role: Template.parse(text).render(fields, shown)
+            role: _template(text).render(fields, shown)
             for role, text in (("system", self.system), ("user", self.prompt))
         }
 
     def results(self, passages: Sequence[Passage]) -> str:
         """Return the text that is inserted for the hits of a search."""
-        form = Template.parse(self.passage)
+        form = _template(self.passage)
         shown = [
             form.render({}, {"number": str(number), "title": self.safe(hit.title), "text": self.safe(hit.text)})
             for number, hit in enumerate(passages, 1)
@@ -103,7 +103,7 @@ class Protocol:
 
     def inserting(self, results: str) -> str:
         """Return the text that is inserted with these results."""
-        return Template.parse(self.inserted).render({}, {"results": results})
+        return _template(self.inserted).render({}, {"results": results})
 
     def tagged(self, query: str | None, answer: str | None) -> str:
         """Return a query or an answer in its tags."""
@@ -125,6 +125,10 @@ class Protocol:
     @cached_property
     def _tags(self) -> re.Pattern[str]:
         return any_tag([*self.search, *self.result, *(tag for tag in self.answer if tag != "}"), *self.tags])
+
+
+_template = lru_cache(maxsize=256)(Template.parse)
+"""The templates of the protocols in use, each parsed once."""
 
 
 @lru_cache(maxsize=1024)
@@ -150,9 +154,17 @@ def names() -> list[str]:
 
 def named(name: str) -> Protocol:
     """Return a protocol that polyhop has, or that of a file; ``PromptError`` says what is wrong with it."""
-    path = FOLDER / f"{name}.toml" if name in names() else Path(name)
+    own = FOLDER / f"{name}.toml"
+    path = own if name.replace("-", "").isalnum() and own.is_file() else Path(name)
     if not path.is_file():
         raise PromptError(f"protocol={name}: no such file; polyhop's own are {', '.join(names())}")
+    state = path.stat()
+    return _read(path, state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=32)
+def _read(path: Path, *state: int) -> Protocol:
+    """Read a protocol's file; its ``state`` changes with its content."""
     try:
         values = tomllib.loads(read_file(path))
         check_names(values, [field.name for field in fields(Protocol)], "key")

@@ -153,7 +153,7 @@ class Text:
             hits = await self.run.search(query, self.k)
             branch.verdict = "inserted" if hits else "nothing found"
             self.found.append(hits)
-            turn |= {"query": query, "hits": hits, "passages": hits}
+            turn |= {"query": query, "hits": hits, "passages": hits, "shown": protocol.results(hits)}
             if protocol.reads:
                 turn |= {"passages": [], "words": await self.read(query, hits)}
 
@@ -198,6 +198,8 @@ class Text:
             length = self.run.prompt_tokens(SEARCH_AGENT_WRITE, options=self.options, **longest)
             return length <= self.context_tokens
 
+        if fits(self.turns):
+            return fields(self.turns)
         turns = cut_oldest(self.turns, fits, self.run)
         kept = fit_items(turns[::-1], lambda few: fits(few[::-1]))[::-1]
         note_left_out(self.run, turns=[turn["text"] for turn in turns[: len(turns) - len(kept)]])
@@ -213,11 +215,9 @@ class Text:
             return str(turn.get("correction", ""))
         if "words" in turn:
             return self.protocol.inserting(turn["words"])
-        return (
-            self.protocol.results(turn["passages"])
-            if turn["passages"] or not turn["hits"]
-            else self.protocol.inserting("…")
-        )
+        if turn["passages"] is turn["hits"]:
+            return str(turn["shown"])
+        return self.protocol.results(turn["passages"]) if turn["passages"] else self.protocol.inserting("…")
 
     def answer(self, answer: str, rank_limit: int) -> Answer:
         """Build the answer, with all passages as its evidence."""
