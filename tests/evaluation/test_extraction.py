@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ PASSAGES = [Passage(f"p{n}", f"Page {n}", f"Ann{n} lives in Rome.") for n in ran
 LM = "openai:tiny@http://localhost:1/v1"
 
 
-def say(task: str, fields: dict[str, Any]) -> str:
+def say(task: str, fields: Mapping[str, Any]) -> str:
     name = fields["passage"].text.partition(" ")[0]
     return f"1. {name}\n2. Rome" if task == "hipporag.entities" else f"({name}; lives in; Rome)"
 
@@ -60,7 +61,7 @@ def test_only_passages_that_the_file_lacks_are_asked_about(index: Index, tmp_pat
 
 
 def test_passages_that_fail_are_named_and_tried_again(index: Index, tmp_path: Path) -> None:
-    def fails(task: str, fields: dict[str, Any]) -> str:
+    def fails(task: str, fields: Mapping[str, Any]) -> str:
         if "Ann1" in fields["passage"].text:
             raise LMError("out of order")
         return say(task, fields)
@@ -71,7 +72,7 @@ def test_passages_that_fail_are_named_and_tried_again(index: Index, tmp_path: Pa
 
 
 def test_a_model_that_fails_ten_times_in_a_row_ends_it_and_keeps_the_rest(tmp_path: Path) -> None:
-    def fails(task: str, fields: dict[str, Any]) -> str:
+    def fails(task: str, fields: Mapping[str, Any]) -> str:
         if "Ann0" not in fields["passage"].text:
             raise LMError("out of order")
         return say(task, fields)

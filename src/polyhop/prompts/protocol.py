@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -154,17 +155,27 @@ def names() -> list[str]:
 
 def named(name: str) -> Protocol:
     """Return a protocol that polyhop has, or that of a file; ``PromptError`` says what is wrong with it."""
-    own = FOLDER / f"{name}.toml"
-    path = own if name.replace("-", "").isalnum() and own.is_file() else Path(name)
+    if name.replace("-", "").isalnum() and (FOLDER / f"{name}.toml").is_file():
+        return _shipped(name)
+    path = Path(name)
     if not path.is_file():
         raise PromptError(f"protocol={name}: no such file; polyhop's own are {', '.join(names())}")
     state = path.stat()
-    return _read(path, state.st_mtime_ns, state.st_size)
+    return _of_file(path, state.st_mtime_ns, state.st_size)
 
 
 @lru_cache(maxsize=32)
-def _read(path: Path, *state: int) -> Protocol:
-    """Read a protocol's file; its ``state`` changes with its content."""
+def _shipped(name: str) -> Protocol:
+    return _read(FOLDER / f"{name}.toml")
+
+
+@lru_cache(maxsize=32)
+def _of_file(path: Path, *state: int) -> Protocol:
+    """Read a user's file once for each ``state``, which changes with its content."""
+    return _read(path)
+
+
+def _read(path: Traversable) -> Protocol:
     try:
         values = tomllib.loads(read_file(path))
         check_names(values, [field.name for field in fields(Protocol)], "key")
