@@ -40,6 +40,7 @@ CONTRADICTED = "Contradicted: the cited passages alone give another answer: {}."
 _MAX_EXCERPT = 400
 """Maximum number of characters of a passage in a notebook."""
 _MARKDOWN = re.compile(r"[\\`*_\[\]<>!|]")
+_LOADING = re.compile(r"!(?=\[)|<(?=[A-Za-z/!?])")  # a picture, or HTML, in Markdown
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +251,8 @@ def content_is_answer(answer: Answer) -> bool:
 
 def with_references(answer: Answer) -> str:
     """Return the answer ``in_words`` and a Markdown list of its references: number, title and location; of an
-    abstention, the nearest passages. Links, images and HTML in the titles of the corpus are escaped.
+    abstention, the nearest passages. Links, images and HTML in the titles of the corpus are escaped, and the images and
+    HTML of the answer itself, so that showing it loads no address that a text may have put into it.
 
     >>> mill = Passage("p1", "Mill [film]", "Mill is by Ann Lee.")
     >>> print(with_references(Answer("Ann Lee", passages=(mill,), citations=(Citation(1, "p1", 11, 18),))))
@@ -263,7 +265,8 @@ def with_references(answer: Answer) -> str:
     else:
         titles = [(cited.marks, title_and_location(cited.passage)) for cited in references(answer)]
     lines = (f"- {marks} {in_markdown(title)}" for marks, title in titles)
-    return "\n\n".join(filter(None, (in_words(answer), "\n".join(lines))))
+    words = _LOADING.sub(lambda mark: "\\" + mark[0], in_words(answer))
+    return "\n\n".join(filter(None, (words, "\n".join(lines))))
 
 
 def in_words(answer: Answer) -> str:

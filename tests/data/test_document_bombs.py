@@ -14,6 +14,7 @@ from polyhop.data.converting import Block, child, encodings, packed
 from polyhop.data.converting.converter import Converter
 from polyhop.data.converting.encodings import decode_page
 from polyhop.data.converting.html import html_blocks
+from polyhop.data.converting.plain import markdown_blocks
 from polyhop.data.documents import passages_of
 from polyhop.errors import DataError
 from tests.kit.documents import docx, epub, write_zip
@@ -83,6 +84,29 @@ def test_too_many_headings_are_a_fault(tmp_path: Path, monkeypatch: pytest.Monke
         (tmp_path / name).write_text(heading * 101)
         with pytest.raises(DataError, match="has more than 100 headings"):
             list(child.convert(tmp_path / name))
+
+
+def test_what_many_passages_repeat_is_short_and_its_whole_is_text() -> None:
+    long = "word " * 1000
+    table = f"<table><caption>{long}</caption>{'<tr><td>a<td>b</tr>' * 3}</table>"
+    caption, *rows = html_blocks(table)
+    assert len(caption.text) >= 4999
+    assert [len(row.caption) for row in rows] == [299] * 3
+    passages = list(passages_of([Block(long, 1), Block("Tides."), Block(long, 2), Block("Rise.")], "a.md"))
+    assert max(len(passage.title) for passage in passages) < 700
+    assert sum(len(passage.text.split()) for passage in passages) == 2002
+
+
+def test_a_document_of_nothing_but_its_title_is_that() -> None:
+    (passage,) = passages_of([Block("Tides", 0), Block("Tides", 1)], "a.pptx")
+    assert (passage.title, passage.text) == ("Tides", "Tides")
+    assert not list(passages_of([], "a.txt"))
+
+
+@pytest.mark.parametrize("levels", [5, 24, 40, 200])
+def test_markdown_keeps_its_text_however_deep_it_stands(levels: int) -> None:
+    for mark in ("> ", "- "):
+        assert "Tides" in text_of(list(markdown_blocks(f"Rise.\n\n{mark * levels}Tides\n")))
 
 
 # --- charsets -------------------------------------------------------------------------------------------------------

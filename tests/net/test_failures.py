@@ -117,6 +117,8 @@ def test_a_status_has_a_kind(failure: Failure, kind: str) -> None:
         (b"", ""),
         (b"\xff\xfe", "\ufffd\ufffd"),
         (b"null", "null"),
+        (b'{"error": ' + b"[" * 500 + b"]" * 500 + b"}", "nested too deeply"),
+        (b'{"message": {"a": ' + b"[" * 500 + b"]" * 500 + b"}}", "nested too deeply"),
     ],
 )
 def test_the_message_is_found_in_any_shape_of_error(body: bytes, message: str) -> None:

@@ -20,11 +20,12 @@ from polyhop.data.converting.converter import MAX_SECONDS_LOST, SOURCE_CODE, SUF
 from polyhop.errors import DataError
 from polyhop.types import Passage
 
-READING_VERSION = b"2"
+READING_VERSION = b"3"
 """Changes when the same documents give other passages, so that no index of former passages is taken for them."""
 
 _MAX_SUFFIX = 20
 _MAX_LINE_WORDS = 200  # a longer row or line of code may be cut
+_MAX_HEADING = 300  # characters of a longer title or heading that every passage below it repeats
 _ENDS = frozenset(".!?:;,…。！？：；，、—–-|/")
 
 
@@ -71,7 +72,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _refusal(path: Path, root: Path) -> str:
     """Return the reason that a file of a folder is not opened; "" if it is."""
-    if path.is_symlink() and not path.resolve().is_relative_to(root):
+    if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(root):  # resolve() fails on a loop
         return "link out of the folder"
     return "" if path.is_file() else "not a regular file"
 
@@ -124,7 +125,7 @@ def _sections(blocks: Sequence[Block], name: str) -> Iterator[_Section]:
     """Split a document at its headings. A section without text that has no sections of its own has its heading as text.
 
     The heading that is the document's title begins no section. If a first heading of level 1 without a title above it
-    has peers, each is the title of its part.
+    has peers, each is the title of its part. A long title or heading is cut, and its whole is text.
     """
     title = next((" ".join(block.text.split()) for block in blocks if block.level == TITLE), "")
     levels = [block.level for block in blocks if block.level]
@@ -132,8 +133,10 @@ def _sections(blocks: Sequence[Block], name: str) -> Iterator[_Section]:
     has_parts = not title and not is_single and levels[:1] == [1]
     if not title:
         title = next(" ".join(block.text.split()) for block in blocks if block.level) if is_single else name
-    root = () if has_parts else (title,)
-    section, above, title_seen = _Section((title,)), list[tuple[int, str]](), False
+    root = () if has_parts else (_short(title),)
+    section, above, title_seen = _Section((_short(title),)), list[tuple[int, str]](), False
+    if len(title) > _MAX_HEADING:
+        section.add(Block(title))
     for block in blocks:
         if block.level is None:
             section.add(block)
@@ -146,9 +149,17 @@ def _sections(blocks: Sequence[Block], name: str) -> Iterator[_Section]:
         yield from section.finished(is_leaf=is_leaf)
         while above and above[-1][0] >= block.level:
             above.pop()
-        above.append((block.level, heading))
-        section = _Section((*root, *(heading for _, heading in above)), heading, block.page)
+        above.append((block.level, _short(heading)))
+        section = _Section((*root, *(heading for _, heading in above)), _short(heading), block.page)
+        if len(heading) > _MAX_HEADING:
+            section.add(Block(heading, page=block.page))
+    if blocks and section.path == (_short(title),) and not any(block.level is None for block in blocks):
+        section.add(Block(title))  # a document of nothing but its title
     yield from section.finished(is_leaf=True)
+
+
+def _short(heading: str) -> str:
+    return heading if len(heading) <= _MAX_HEADING else f"{heading[: _MAX_HEADING - 1].rstrip()}…"
 
 
 class _Section:

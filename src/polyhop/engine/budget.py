@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import tomllib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
@@ -18,6 +17,7 @@ from typing import Any, TypeVar
 
 import orjson
 
+from polyhop.common.toml import parse_toml
 from polyhop.errors import BudgetSpent, DataError, SettingError, brief
 from polyhop.trace import Usage
 from polyhop.types import MAX_INTEGER
@@ -86,7 +86,7 @@ class Prices:
 def _read(path: Path) -> Mapping[str, Any]:
     try:
         content = path.read_bytes()
-        table = tomllib.loads(content.decode()) if path.suffix == ".toml" else orjson.loads(content)
+        table = parse_toml(content.decode()) if path.suffix == ".toml" else orjson.loads(content)
     except OSError as error:
         raise DataError(
             f"prices must be PROMPT:COMPLETION, such as 0.15:0.6, or a file: {error.strerror}", path

@@ -11,6 +11,7 @@ from typing import Any, TypeGuard
 import orjson
 
 from polyhop.common.text import estimate_tokens
+from polyhop.data.lines import check_depth
 from polyhop.lm.base import Completion, Message, Request, TokenUsage
 from polyhop.lm.context import sent_tokens
 from polyhop.lm.reply import Span, answer_spans, answer_tokens
@@ -131,6 +132,7 @@ def _with_calls(reply: Completion, message: Mapping[str, Any], request: Request)
     if not calls:
         return with_calls(reply, request)
     carried = {name: message[name] for name in CARRIED if message.get(name)}
+    check_depth([carried, *(call.extra for call in calls)])  # both are kept in traces
     reason = "length" if reply.finish_reason == "length" else "tool_calls"
     found = replace(reply, tool_calls=calls, carried=carried or None, finish_reason=reason)
     if reply.usage is None or not reply.usage.estimated:

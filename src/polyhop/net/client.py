@@ -20,7 +20,16 @@ import orjson
 from polyhop.common.turns import waited
 from polyhop.errors import SettingError
 from polyhop.net.events import Event, events, is_stream
-from polyhop.net.failures import BadReply, CallError, Failure, backoff, embedded_error, from_exception, from_response
+from polyhop.net.failures import (
+    BadReply,
+    CallError,
+    Failure,
+    backoff,
+    embedded_error,
+    from_exception,
+    from_response,
+    written,
+)
 from polyhop.net.limits import Limiter, Rates
 from polyhop.redaction import register_credentials, register_secret, register_url
 
@@ -191,7 +200,7 @@ class Server:
             if embedded := embedded_error(data):  # gateways answer 200 and put the error inside
                 code = embedded.get("code") if isinstance(embedded, dict) else None
                 status = code if isinstance(code, int) and 400 <= code < 600 else status
-                return from_response(status, response.headers, orjson.dumps(data))
+                return from_response(status, response.headers, written(data))
             return Failure(error.kind, str(error))
         except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
             return Failure("retryable", f"the reply is not in the API's shape ({type(error).__name__})")

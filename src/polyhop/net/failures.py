@@ -109,6 +109,14 @@ def from_response(status: int, headers: Mapping[str, str], body: bytes) -> Failu
     return Failure(_kind(status, message, code), message, status, parameter, delay if wait is None else wait)
 
 
+def written(value: Any) -> bytes:
+    """Write a value of a reply as JSON; of one that is nested deeper than orjson writes, only that it is."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return b'"nested too deeply"'
+
+
 def embedded_error(data: Any) -> Any:
     """Return the error in a body of status 200, where gateways put it: at the top, or in the first choice."""
     if not isinstance(data, dict):
@@ -235,17 +243,17 @@ def _error_fields(body: bytes) -> tuple[str, str, str | None, float | None]:
     if isinstance(error, dict) and isinstance(listed := error.get("errors"), list) and listed:  # Brave, as documented
         error = listed[0]
     if not isinstance(error, dict):
-        return error if isinstance(error, str) else orjson.dumps(error).decode(), "", None, None
+        return error if isinstance(error, str) else written(error).decode(), "", None, None
     message = error.get("message") or error.get("detail") or error
     if isinstance(message, dict) and isinstance(message.get("error"), str):  # Tavily
         message = message["error"]
-    text = message if isinstance(message, str) else orjson.dumps(message).decode()
+    text = message if isinstance(message, str) else written(message).decode()
     reason, delay = _google_details(error.get("details"))
     code = f"{error.get('code') or ''} {error.get('type') or ''} {reason}".rstrip()
     parameter = error.get("param")
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and (raw := metadata.get("raw")):  # OpenRouter: the words of the model's provider
-        inner = _error_fields(raw.encode(errors="replace") if isinstance(raw, str) else orjson.dumps(raw))
+        inner = _error_fields(raw.encode(errors="replace") if isinstance(raw, str) else written(raw))
         text, code, parameter = f"{text}: {inner[0]}", f"{code} {inner[1]}", parameter or inner[2]
     return text, code, parameter if isinstance(parameter, str) else None, delay
 

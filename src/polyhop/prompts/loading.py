@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
 from importlib.resources.abc import Traversable
@@ -22,6 +21,7 @@ from typing import Annotated, Any
 from annotated_types import Ge
 from pydantic import TypeAdapter, ValidationError
 
+from polyhop.common.toml import parse_toml
 from polyhop.errors import PromptError, nearest
 from polyhop.prompts.kinds import as_parts
 from polyhop.prompts.tasks import Output, Task
@@ -73,6 +73,8 @@ def read_file(path: Traversable) -> str:
 
 
 # --- templates ---------------------------------------------------------------------------------------------------
+
+_MAX_NESTING = 20  # parts within parts
 
 _TAG = re.compile(  # spaces and capitals are let in, so that a tag with them is a wrong name and not a text unnoticed
     r"\{ *(?P<close>/)\w* *\}"
@@ -156,6 +158,8 @@ class Template:
             finish()
             if not tag["close"]:
                 opened.append(tag)
+                if len(opened) > _MAX_NESTING:
+                    raise ValueError(f"more than {_MAX_NESTING} parts are open at {tag[0]}")
             elif opened:
                 opened.pop()
             else:
@@ -198,7 +202,7 @@ def parse_file(
 
 def _parse_head(text: str, source: str, keys: Set[str]) -> PromptSettings:
     try:
-        values = tomllib.loads(f"\n{text}")  # line numbers as in the file, which opens with +++
+        values = parse_toml(f"\n{text}")  # line numbers as in the file, which opens with +++
         check_names(values, keys, "key in the head")
         return _SETTINGS_SHAPE.validate_python(values)
     except ValidationError as error:

@@ -7,7 +7,6 @@ Passages stand in the text between the result tags; they cannot write a tag of t
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
@@ -16,18 +15,23 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
+from annotated_types import MaxLen
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
+from polyhop.common.toml import parse_toml
 from polyhop.errors import PromptError
 from polyhop.prompts.loading import Template, check_names, read_file
 from polyhop.prompts.show import UNSEEN, harmless, one_line
 from polyhop.prompts.tasks.base import MAY_DECLINE
 from polyhop.types import Kind, Passage, Positive
 
+MAX_TAG, MAX_TAGS = 100, 100
+"""Maximum number of characters of a tag, and of tags besides those of queries, results and answers."""
+
 
 def _tag(text: str) -> str:
-    if len(text.strip()) < 2:
-        raise ValueError("a tag has at least two characters")
+    if not 2 <= len(text.strip()) <= MAX_TAG:
+        raise ValueError(f"a tag has 2 to {MAX_TAG} characters")
     return text
 
 
@@ -56,14 +60,14 @@ class Protocol:
     prompt: str
     search: tuple[Tag, Tag]
     result: tuple[Tag, Tag]
-    answer: tuple[Tag, str]
+    answer: tuple[Tag, Annotated[str, MaxLen(MAX_TAG)]]
     inserted: str
     passage: str
     last: str
     system: str = ""
     opening: str = ""
     raw: bool = False
-    tags: tuple[Tag, ...] = ()
+    tags: Annotated[tuple[Tag, ...], MaxLen(MAX_TAGS)] = ()
     separator: str = "\n"
     nothing: str = "Nothing was found."
     correction: str = ""
@@ -177,7 +181,7 @@ def _of_file(path: Path, *state: int) -> Protocol:
 
 def _read(path: Traversable) -> Protocol:
     try:
-        values = tomllib.loads(read_file(path))
+        values = parse_toml(read_file(path))
         check_names(values, [field.name for field in fields(Protocol)], "key")
         protocol = _SHAPE.validate_python(values)
         for text, (known, needed) in _SHOWN.items():

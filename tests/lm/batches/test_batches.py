@@ -396,6 +396,12 @@ def test_no_line_breaks_the_import(tmp_path: Path, line: bytes) -> None:
     assert len(list(read_results(path, taken, skip_bad=True))) + taken.skipped <= 1
 
 
+def test_an_error_nested_deeper_than_can_be_written_is_an_error(tmp_path: Path) -> None:
+    path, error = tmp_path / "results.jsonl", "[" * 500 + "]" * 500
+    path.write_text(f'{{"custom_id": "1-00", "error": {error}}}\n{{"custom_id": "2-00", "error": {error}}}\n')
+    assert len(list(read_results(path, ImportCounts(), skip_bad=False))) == 2
+
+
 async def test_a_batched_model_does_not_score(desk: Desk) -> None:
     files = BatchFolder(desk.folder)
     lm = BatchedLM(desk.model, desk.cache, files)

@@ -28,6 +28,8 @@ from polyhop.errors import DataError
 MAX_MEMORY = 768 * 2**20
 """Maximum bytes of memory of the process, where the system has such a limit."""
 
+_MAX_MESSAGE = 300  # characters
+
 _FIELDS = [field.name for field in fields(Block)]
 
 
@@ -76,7 +78,7 @@ def convert(path: Path, note_guess: Callable[[str], None] = lambda _: None) -> I
     characters, headings, is_empty = 0, 0, suffix in _PAGES or suffix in CONVERTERS
     for block in _blocks(path, suffix, note_guess):
         if text := tidy(block.text).rstrip():
-            characters += len(text)
+            characters += len(text) + len(block.caption)
             headings += bool(block.level)
             if characters > MAX_CHARACTERS:
                 raise DataError(f"holds more than {MAX_CHARACTERS:,} characters of text")
@@ -119,13 +121,18 @@ def _replies(path: Path) -> Iterator[dict[str, Any]]:
             yield {name: getattr(block, name) for name in _FIELDS}
         yield {"end": "".join(guesses)}
     except DataError as error:
-        yield {"fault": str(error)}
+        yield {"fault": _cut(str(error))}
     except OSError as error:
         yield {"fault": f"cannot be read: {error.strerror or error}"}
     except MemoryError:
         yield {"fault": f"needs more than {MAX_MEMORY:,} bytes of memory"}
     except Exception as error:  # noqa: BLE001 - a library may raise anything for a damaged file
-        yield {"fault": f"damaged: {type(error).__name__}: {error}"}
+        yield {"fault": _cut(f"damaged: {type(error).__name__}: {error}")}
+
+
+def _cut(message: str) -> str:
+    """Cut a message: libraries quote what they cannot read."""
+    return message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]}…"
 
 
 if __name__ == "__main__":

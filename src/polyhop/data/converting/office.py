@@ -23,7 +23,7 @@ from polyhop.errors import DataError
 _RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 _REFERENCE = re.compile(r"([A-Z]{1,3})(\d{1,7})")
 _MERGED = re.compile(rb"mergeCell ref=\"([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})\"")
-_MAX_COVERED = 200_000  # cells that merged ones cover, in a sheet
+_MAX_COVERED = 200_000  # cells of merged ranges, in a sheet
 _EMPTY = Cell()
 _MAX_GAP = 1000  # columns before a cell that are empty
 
@@ -46,9 +46,11 @@ def xlsx_blocks(path: Path) -> Iterator[Block]:
         epoch = datetime(1904, 1, 1) if from_1904 else datetime(1899, 12, 30)
         text_of = partial(_cell_text, strings=strings, formats=formats, epoch=epoch)
         yield Block(path.stem, TITLE)
+        unread = set(archive.namelist())
         for sheet in workbook.iterfind("{*}sheets/{*}sheet"):
             target = targets.get(sheet.get(_RELATION, ""), "")
-            if target in archive.namelist():
+            if target in unread:
+                unread.remove(target)
                 yield Block(sheet.get("name", ""), 1)
                 yield from grid_blocks(_grid(read_part(archive, target), text_of))
 
@@ -78,10 +80,12 @@ def _merged(data: bytes) -> tuple[dict[tuple[int, int], tuple[int, int]], set[tu
     """Return the columns and rows that each merged cell spans, and the cells that it covers, by row and column."""
     spans: dict[tuple[int, int], tuple[int, int]] = {}
     covered: set[tuple[int, int]] = set()
+    room = _MAX_COVERED
     for left, top, right, bottom in _MERGED.findall(data):
         origin = row, column = int(top), _column(left.decode())
         columns, rows = _column(right.decode()) - column + 1, int(bottom) - row + 1
-        if min(columns, rows) > 0 and columns * rows + len(covered) <= _MAX_COVERED:
+        if min(columns, rows) > 0 and columns * rows <= room:
+            room -= columns * rows
             spans[origin] = columns, rows
             covered |= {(row + y, column + x) for y in range(rows) for x in range(columns)} - {origin}
     return spans, covered
@@ -104,7 +108,7 @@ def _cell_text(element: ElementTree.Element, strings: list[str], formats: list[s
     if kind == "inlineStr":
         return _text(element)
     if kind == "s":
-        return strings[int(value)] if value.isdigit() and int(value) < len(strings) else ""
+        return strings[int(value)] if value.isdecimal() and int(value) < len(strings) else ""
     if kind == "b":
         return "TRUE" if value == "1" else "FALSE"
     if kind != "n" or not value:
@@ -185,13 +189,13 @@ def pptx_blocks(path: Path) -> Iterator[Block]:
         targets = _targets(archive, "ppt/presentation.xml")
         slides = [targets.get(entry.get(_RELATION, ""), "") for entry in presentation.iterfind("{*}sldIdLst/{*}sldId")]
         parts = set(archive.namelist())
-        for number, name in enumerate((slide for slide in slides if slide in parts), 1):
+        for number, name in enumerate((slide for slide in dict.fromkeys(slides) if slide in parts), 1):
             title, blocks = _slide(parse_xml(read_part(archive, name)), number)
             if number == 1:
                 yield Block(title or path.stem, TITLE)
             yield Block(title or f"Slide {number}", 1, number)
             yield from blocks
-            for target in _targets(archive, name).values():
+            for target in dict.fromkeys(_targets(archive, name).values()):
                 if "/notesSlide" in target and target in parts:
                     yield from _notes(parse_xml(read_part(archive, target)), number)
 
@@ -226,7 +230,7 @@ def _slide_table(table: ElementTree.Element, page: int) -> Iterator[Block]:
 
 def _span(cell: ElementTree.Element, name: str) -> int:
     value = cell.get(name, "1")
-    return int(value) if value.isdigit() else 1
+    return int(value) if value.isdecimal() else 1
 
 
 def _notes(notes: ElementTree.Element, page: int) -> Iterator[Block]:

@@ -22,6 +22,7 @@ _MARKED = re.compile(r"\s*(?:[-*+>|<`]|\d+[.)])")  # the beginning of a list, a 
 _NO_TITLE = (".", ",", ":", ";", "。", "，")
 _ITEM = re.compile(r"\s*(?:[-*+•‣▪–]|\(?(?:\d{1,3}|[a-z])[.)]|[A-ZÀ-Þ]\w{1,20}:)\s")  # of a list, or a name and a value
 _MIN_WIDTH, _MIN_FULL = 64, 0.5  # of a wrapped text: its width, and the share of its lines that are full
+_MAX_NESTING = 50  # of lists and quotations in Markdown; a text of deeper ones is read as plain text
 _MAX_TITLE_WORDS = 12  # a longer first line counts as prose
 
 
@@ -107,14 +108,18 @@ def _shown(text: str) -> list[Block]:
     """Return the blocks of a Markdown text. A line that was not wrapped ends a line, although a page would go on."""
     lines = text.splitlines()
     ended = (f"{line}  " if is_end else line for line, is_end in zip(lines, _ends_of_lines(lines), strict=True))
-    return fragment_blocks(_markdown().render("\n".join(ended)))
+    parser = _markdown()
+    tokens = parser.parse("\n".join(ended))
+    if any(token.level >= _MAX_NESTING - 2 for token in tokens):  # the parser leaves out what is deeper
+        return line_blocks(text)
+    return fragment_blocks(parser.renderer.render(tokens, parser.options, {}))
 
 
 @cache
 def _markdown() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    return MarkdownIt("commonmark", {"maxNesting": _MAX_NESTING}).enable(["table", "strikethrough"])
 
 
 def _titled(blocks: list[Block]) -> Iterator[Block]:

@@ -21,6 +21,7 @@ MAX_COLUMNS = 1000
 
 _MAX_ROW_WORDS = 150  # a longer row becomes several lines, each with its first cell
 _MAX_KEY_WORDS = 20  # of a cell or a heading that is repeated
+_MAX_CAPTION = 300  # characters of a caption that are repeated with each row
 _MAX_HEADERS = 3  # rows of headers
 
 
@@ -63,6 +64,7 @@ def table_blocks(table: Iterable[Sequence[Cell]], caption: str = "", page: int |
     names = [_name([row[i].text for row in first[:count] if i < len(row)]) for i in range(columns)]
     if caption:
         yield Block(caption, page=page)
+        caption = caption[:_MAX_CAPTION].rstrip()
     group: list[_Part] = []
     unused = dict.fromkeys(filter(None, names))
     for row in chain(first[count:], rows):

@@ -16,7 +16,6 @@ current directory, as on the command line. Equal points are run once.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, time
@@ -25,6 +24,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
+from polyhop.common.toml import parse_toml
 from polyhop.data import DEMO
 from polyhop.data.contexts import corpus_of_contexts, is_contexts, questions_with_contexts
 from polyhop.data.questions import open_questions, read_questions, with_answerability
@@ -185,10 +185,10 @@ def read_plan(source: str | Path | Mapping[str, Any]) -> Plan:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return parse_toml(path.read_text("utf-8"))
     except OSError as error:
         raise DataError(f"the sweep cannot be read: {error.strerror}", path) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise DataError(f"not a sweep: {error}", path) from None
 
 

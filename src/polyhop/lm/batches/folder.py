@@ -21,7 +21,7 @@ from polyhop.lm.batches.ledger import Call, Ledger, RequestFile
 from polyhop.lm.openai import OpenAICompatible
 from polyhop.lm.parameters import POSSIBLE
 from polyhop.lm.wire import read_chat, read_completion
-from polyhop.net.failures import BadReply, CallError, Failure, explain, from_response
+from polyhop.net.failures import BadReply, CallError, Failure, explain, from_response, written
 
 MAX_REQUESTS, MAX_BYTES = 50_000, 200_000_000
 """OpenAI's limits on one file."""
@@ -286,7 +286,7 @@ def _result(number: int, row: Any) -> Result:
     status, body = response.get("status_code"), response.get("body")
     if status == 200 and not error:
         return Result(number, part, key, orjson.dumps(body), _unusable(body))
-    reason = orjson.dumps(body or error or "no reply and no reason")
+    reason = written(body or error or "no reply and no reason")
     if status is None or status == 200:  # not an HTTP error: too late, cancelled, or never sent
         return Result(number, part, key, b"", Failure("retryable", from_response(200, {}, reason).message))
     return Result(number, part, key, b"", from_response(int(status), {}, reason))

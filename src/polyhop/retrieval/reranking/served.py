@@ -118,9 +118,9 @@ class ServedReranker(Client):
         for number, row in enumerate(rows):
             path = f"results[{number}]"
             index, score = field(row, "index", path), field(row, "score" if is_tei else "relevance_score", path)
-            if not isinstance(index, int):
+            if type(index) is not int:
                 raise wrong_shape(f"the index of {path} is no number")
-            if not isinstance(score, int | float) or not isfinite(score):
+            if type(score) not in (int, float) or not isfinite(score):
                 raise wrong_shape(f"the score of {path} is no number")
             scores[index] = score
         if sorted(scores) != list(range(count)):

@@ -189,6 +189,8 @@ def _passage(row: Any, path: str, id: str, title: str) -> Passage:
     for name, text in texts.items():
         if not isinstance(text, str):
             raise wrong_shape(f"{path}.{name} is {json_type(text)}, expected a string")
+    if not texts[id]:
+        raise wrong_shape(f"{path}.{id} is empty")
     named = texts[title] if texts[title] != "unknown_source" else ""  # LightRAG's name of a text without a file
     return Passage(texts[id], named, texts["content"])
 

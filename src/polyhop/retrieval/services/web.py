@@ -18,6 +18,7 @@ import orjson
 from polyhop.common.aio import gather
 from polyhop.common.files import cache_folder
 from polyhop.common.registry import path_and_options
+from polyhop.data.lines import check_depth
 from polyhop.errors import SettingError, UnknownName
 from polyhop.lm.cache_store import Store
 from polyhop.lm.openai import checked_key
@@ -103,6 +104,8 @@ class WebSearch(Service):
         return passages
 
     def _read(self, reply: Any) -> tuple[Any, list[Passage]]:
+        if self._store is not None:
+            check_depth(reply)  # what is kept must be written again
         return reply, list(self.api.passages(reply))
 
     def _kept(self, key: bytes) -> list[Passage] | None:
