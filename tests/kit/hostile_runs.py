@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,13 @@ ATTACKS = (
 )
 
 
-def evil_run(folder: Path) -> None:
+def evil_run(folder: Path, attacks: Sequence[str] = ATTACKS) -> None:
     """One question per attack, which is also its passage, title and reply."""
     asked = [
         Question(f"<i>{n}</i>", text, answers=("Rome",), gold_ids=(f"p{n}",), metadata={"type": text})
-        for n, text in enumerate(ATTACKS)
+        for n, text in enumerate(attacks)
     ]
-    found = {text: Passage(f"p{n}", text, text) for n, text in enumerate(ATTACKS)}
+    found = {text: Passage(f"p{n}", text, text) for n, text in enumerate(attacks)}
     polyhop.evaluate(
         asked,
         method="one-r",

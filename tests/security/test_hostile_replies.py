@@ -31,7 +31,7 @@ from tests.kit.openai_server import Fault, Received
 from tests.kit.retrieval_services import KEY, FakeService
 from tests.security.test_fuzz import usable
 
-COUNT = int(os.environ.get("POLYHOP_HOSTILE", "12"))
+COUNT = int(os.environ.get("POLYHOP_HOSTILE", "8"))
 """Replies per client."""
 
 PASSAGES = [Passage(f"p{n}", f"Mill {n}", "The mill was made of stone. " * n) for n in range(1, 5)]

@@ -1,7 +1,7 @@
 """Texts written to steer whatever shows an answer: a terminal, a notebook, a Markdown or chat client, an agent. What is
 shown has the parts that it has without these texts, and obeys none of them.
 
-The page and the report are tried in a browser, with texts of their own (tests/serve/test_page_browser.py).
+The page and the report are also tried in a browser, with texts of their own (tests/serve/test_page_browser.py).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,10 +20,13 @@ from polyhop.answer import Answer, as_html, with_references
 from polyhop.cli.answers import print_answer
 from polyhop.cli.show import _Console
 from polyhop.common.extras import is_installed
+from polyhop.evaluation.pages.page import page
+from polyhop.evaluation.store import read_report
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.serve.service import Service
 from polyhop.types import Passage
+from tests.kit.hostile_runs import evil_run
 from tests.kit.injections import INJECTIONS, STEERS, infected
 
 TEXTS = ("", *INJECTIONS, *STEERS)
@@ -68,7 +72,9 @@ def parts(markdown: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("number", range(len(TEXTS)))
+@pytest.mark.parametrize(
+    "number", [pytest.param(n, marks=[pytest.mark.slow] if n % 12 else []) for n in range(1, len(TEXTS))]
+)
 async def test_no_text_of_a_passage_changes_the_parts_of_what_is_shown(number: int) -> None:
     answer, honest = await answered(TEXTS[number]), await answered("")
     assert [cited.passage_id for cited in answer.citations] == [cited.passage_id for cited in honest.citations]
@@ -100,6 +106,16 @@ async def test_no_text_of_a_passage_changes_the_parts_of_what_is_shown(number: i
 async def test_an_answer_in_markdown_loads_nothing(said: str) -> None:
     shown = with_references(await answered("", said))
     assert not {"image", "html_inline", "html_block"} & set(parts(shown))
+
+
+@pytest.mark.slow
+def test_no_text_is_an_element_of_a_report(tmp_path: Path) -> None:
+    """Questions, ids, titles, passages and replies are the texts."""
+    evil_run(tmp_path / "evil", TEXTS[1:])
+    evil_run(tmp_path / "plain", [f"Text {n}." for n in range(1, len(TEXTS))])
+    evil, plain = (Elements(page({"run": read_report(tmp_path / name)})).found for name in ("evil", "plain"))
+    assert {tag for tag, _ in evil} == {tag for tag, _ in plain}
+    assert not any(name.startswith("on") for _, names in evil for name in names)
 
 
 @pytest.mark.extra

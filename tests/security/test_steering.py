@@ -28,6 +28,7 @@ STRIDE, WORLDS = (1, int(os.environ["POLYHOP_HOSTILE"])) if "POLYHOP_HOSTILE" in
 """Every how many texts are tried, and worlds for each method and text."""
 SETTINGS: dict[str, dict[str, Any]] = {"hops": {"scorer": "likelihood"}}
 
+FAST_STRIDE = 40  # of the texts that the fast test tries
 RANKED_BY_WORDS = {
     "hops": ("tasks", "tools"),
     "promptrank": ("calls", "turns", "searches", "branches"),
@@ -83,7 +84,7 @@ async def check(method: str, number: int, world: int) -> None:
 @pytest.mark.parametrize("method", methods())
 async def test_a_model_that_is_not_persuaded_is_not_led(method: str) -> None:
     first = list(methods()).index(method)
-    for number in range(first % 16, len(TEXTS), 16):
+    for number in range(3 * first % FAST_STRIDE, len(TEXTS), FAST_STRIDE):
         await check(method, number, number)
 
 
