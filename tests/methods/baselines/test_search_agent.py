@@ -281,7 +281,7 @@ async def test_a_protocol_of_ones_own_comes_from_a_file(tmp_path: Path) -> None:
         ("{results}", "{result}", "unknown field in 'inserted' 'result'"),
         ("max_turns = 1", "turns = 1", "unknown key 'turns'"),
         ("max_turns = 1", "max_turns = 0", "max_turns: Input should be greater than 0"),
-        ('search = ["[[", "]]"]', 'search = ["[[[", ""]', "a tag has at least"),
+        ('search = ["[[", "]]"]', 'search = ["[[[", ""]', "a tag has 2 to"),
         ('paper = "ours"', "", "paper: "),
         ('paper = "ours"', "paper", "mine.toml: "),
     ],
