@@ -106,7 +106,9 @@ def approximate(cloud: str, rows: int, size: int) -> Measured:
         _, alone = one_by_one(lambda query: flat.search(query, 10), asked)
         flat.reset()
         goals, batched = least(lambda: nearest(vectors, asked, 10), time.process_time)
-        print(f"{cloud}: {rows:,} x {size}, {len(asked)} queries, CPU ms a query; {2 * size} bytes a vector on disk")
+        print(
+            f"{cloud}: {rows:,} x {size}, {len(asked)} queries, CPU ms per query; {2 * size} bytes per vector on disk"
+        )
         print(f"  {'IndexFlatIP, one by one':26}{1000 * alone / len(asked):8.2f}   {4 * size:5} bytes in memory")
         print(f"  {'exact, one batch':26}{1000 * batched / len(asked):8.2f}", flush=True)
         return inverted(vectors, asked, goals, alone, Path(folder, INVERTED))

@@ -34,7 +34,7 @@ def measure(folder: Path, corpus: Path, count: int, asked: int) -> None:
     vectors: list[Vectors] = []
     spent = seconds(lambda: vectors.extend(checkpoint.passages(passages)), 1)
     tokens = sum(map(len, vectors))
-    print(f"encoded: {count / spent:.1f} passages a second, {tokens / count:.0f} tokens each")
+    print(f"encoded: {count / spent:.1f} passages per second, {tokens / count:.0f} tokens each")
     texts = [sentences(passage.text)[0] for passage in passages[:asked]]
     queries = [checkpoint.query(text) for text in texts]
     print(f"a query encoded: {1000 * seconds(lambda: checkpoint.query(texts[0])):.1f} ms")

@@ -88,7 +88,7 @@ def main() -> None:
         print(f"{row['questions']:>10} {row['bytes'] / 2**20:>8.1f} {row['files']:>6} {row['lines'] / 2**20:>12.1f}")
     early, late = rows[1], rows[-1]
     grown, lines = late["bytes"] - early["bytes"], late["lines"] - early["lines"]
-    print(f"since {early['questions']}: {grown / (late['questions'] - early['questions']):.0f} bytes a question")
+    print(f"since {early['questions']}: {grown / (late['questions'] - early['questions']):.0f} bytes per question")
     conclude(
         [
             Figure("memory that a question leaves", grown / lines, " of its line", most=SLACK),

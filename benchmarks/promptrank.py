@@ -348,7 +348,7 @@ def on_gpu() -> None:
             return found
 
         one, ensemble, again = asyncio.run(both())
-    print(f"t5-xl shape, bfloat16, {torch.cuda.get_device_name()}: seconds a question")
+    print(f"t5-xl shape, bfloat16, {torch.cuda.get_device_name()}: seconds per question")
     print(f"one instruction {one:.2f} (published 1.38), {INSTRUCTIONS} {ensemble:.2f} (published 5.22), ", end="")
     print(f"again {again:.2f}; peak memory {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
 
@@ -376,7 +376,7 @@ def main() -> None:
         measured, problems = measure(shape, Texts(20_000), first)
         rows += measured
         failures += problems
-    print(f"{'a question':<34}{'paths':>6}{'wall s':>9}{'CPU s':>9}{'prompts/s':>11}{'ratio':>9}{'bar':>7}")
+    print(f"{'per question':<34}{'paths':>6}{'wall s':>9}{'CPU s':>9}{'prompts/s':>11}{'ratio':>9}{'bar':>7}")
     print(*rows, sep="\n")
     failures += [
         f"{row.name}: {row.ratio:.1f} x, the bar is {row.bar:g}" for row in rows if row.bar and row.ratio < row.bar

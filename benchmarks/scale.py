@@ -242,7 +242,7 @@ def dense(rows: Iterable[int], size: int, to: int, page_us: float) -> None:
             show(f"foretold by {last.rows:,}", foretold(last, count))
         last = made
     if last is not None:
-        print(f"\n{to:,} x {size}, in {lists_of(to)} lists, foretold by {last.rows:,}")
+        print(f"\n{to:,} x {size}, in {lists_of(to)} lists, predicted by {last.rows:,}")
         show("foretold", foretold(last, to))
         print(f"  from a cold disk, {page_us:.0f} us a page: {last.again * page_us / 1000:.0f} ms a query more")
 

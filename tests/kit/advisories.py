@@ -1,8 +1,8 @@
-"""Which installed packages have a known weakness: each version held against a copy of the advisories of osv.dev for
-Python packages, a zip of JSON files in the OSV form (ossf.github.io/osv-schema). Nothing is fetched.
+"""Find installed packages with known vulnerabilities in a copy of osv.dev's advisories for Python packages, a zip of
+JSON files in the OSV form (ossf.github.io/osv-schema). Nothing is fetched.
 
-``python -m tests.kit.advisories FILE`` tells of those installed beside it and fails where one is affected; where
-there is no copy, it says loudly that nothing was looked at.
+``python -m tests.kit.advisories FILE`` lists the affected packages of its environment and fails if there is one;
+without a copy it says loudly that nothing was checked.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 OLD = 30.0
-"""Days after which a copy is called old."""
+"""Days after which a copy counts as old."""
 
 
 def here() -> dict[str, str]:
-    """The versions of what is installed, by name as all its spellings come to."""
+    """Return the installed versions by normalised name."""
     return {canonicalize_name(each.name): each.version for each in distributions()}
 
 
 def weak(held: Mapping[str, str], database: Path) -> Iterator[str]:
-    """A line for every package and advisory that it is affected by; a ``ValueError`` where the copy is unusable."""
+    """Return a line per affected package and advisory. Raises ``ValueError`` if the copy is unusable."""
     found: dict[str, list[str]] = defaultdict(list)
     try:
         with ZipFile(database) as file:
@@ -84,7 +84,7 @@ def _within(version: Version, events: Iterable[Mapping[str, str]]) -> bool:
 
 
 def main(database: Path) -> int:
-    """The exit status: 1 where a package is affected, or the copy is unusable."""
+    """Return the exit code: 1 if a package is affected, or the copy is unusable."""
     if not database.exists():
         print(f"NOT AUDITED: no advisories in {database}; `make advisories` fetches them")  # noqa: T201
         return 0

@@ -1,4 +1,4 @@
-"""A model that answers by the shape that is asked for, on loopback or from files: the same body gives the same reply.
+"""A model that answers in the requested shape, on loopback or from files: the same body gives the same reply.
 
 What it says is drawn from a hash of the messages and the seed, so that every turn a method can take comes up. Bodies
 tell the shape where prompts are rendered as JSON.
@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 
 def say(body: Mapping[str, Any]) -> str:
-    """The reply to a body, as JSON in the shape it asks for."""
+    """Return the reply to a body, as JSON in the requested shape."""
     schema = body["response_format"]["json_schema"]["schema"]
     draw = random.Random(json.dumps(body["messages"]) + str(body.get("seed", "")))
     return json.dumps(_value(schema, schema.get("$defs", {}), draw))
@@ -47,13 +47,13 @@ def _value(schema: Mapping[str, Any], others: Mapping[str, Any], draw: random.Ra
 
 
 def requests(folder: Path, number: int | None = None) -> list[Row]:
-    """The requests of one file or of all files."""
+    """Return the requests of one file or of all files."""
     files = sorted(folder.glob(f"requests-{number:04d}.jsonl" if number else "requests-*.jsonl"))
     return [json.loads(line) for path in files for line in path.read_text().splitlines()]
 
 
 def result(row: Row, say: Callable[[Mapping[str, Any]], str | Reply] = say) -> Row:
-    """The result of a request, as OpenAI's API writes it."""
+    """Return the result of a request in the form of OpenAI's API."""
     said = say(row["body"])
     reply = json.loads(FakeServer()._chat(row["body"], said if isinstance(said, Reply) else Reply(text=said)))
     response = {"status_code": 200, "request_id": "req_1", "body": reply}
@@ -61,20 +61,20 @@ def result(row: Row, say: Callable[[Mapping[str, Any]], str | Reply] = say) -> R
 
 
 def failure(row: Row, status: int, message: str, **more: Any) -> Row:
-    """The result of a request that was refused."""
+    """Return the result of a refused request."""
     body = {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None, **more}}
     response = {"status_code": status, "request_id": "req_1", "body": body}
     return {"id": "batch_req_1", "custom_id": row["custom_id"], "response": response, "error": None}
 
 
 def expired(row: Row) -> Row:
-    """The line in the file of errors for a request that the window was too short for."""
+    """Return the line in the file of errors for a request that expired."""
     error = {"code": "batch_expired", "message": "This request could not be executed in time."}
     return {"id": "batch_req_1", "custom_id": row["custom_id"], "response": None, "error": error}
 
 
 def write(path: Path, rows: list[Row]) -> Path:
-    """A file of results."""
+    """Write a file of results."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
@@ -91,7 +91,7 @@ def serve(folder: Path, seed: int = 0) -> int:
 
 
 def unanswered(folder: Path) -> Iterator[Path]:
-    """The files of requests that have no results yet."""
+    """Return the files of requests without results."""
     for path in sorted(folder.glob("requests-*.jsonl")):
         if not (folder / path.name.replace("requests", "results")).exists():
             yield path

@@ -1,4 +1,4 @@
-"""A Chromium of the system's, driven by Playwright, and a polyhop server that it may ask."""
+"""The system's Chromium, driven by Playwright, and a polyhop server for it."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ ARGUMENTS = [
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
 PATIENCE = 120_000
-"""Milliseconds that a page may take on a machine that is busy."""
+"""Maximum milliseconds for a page on a busy machine."""
 
 AXE = Path(os.environ.get("POLYHOP_AXE") or Path(__file__).parents[2] / ".cache" / "axe") / "node_modules/axe-core"
 
 
 @contextmanager
 def launched() -> Iterator[Any]:
-    """A browser without windows."""
+    """Start a headless browser."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs: pip install playwright")
     with sync_api.sync_playwright() as running:
         browser = running.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS, timeout=PATIENCE)
@@ -45,7 +45,7 @@ def launched() -> Iterator[Any]:
 
 @contextmanager
 def serving(service: Service, options: Options | None = None) -> Iterator[str]:
-    """The address of a server on a thread of its own, with a slash at its end."""
+    """Run a server on its own thread; yield its address, with a slash at the end."""
     thread = LoopThread()
     server = served(service, *([options] if options else []))
     try:
@@ -65,7 +65,7 @@ class GatedLM(ScriptedLM):
         self._free = free
 
     async def complete(self, request: Request) -> Completion:
-        """The scripted reply, in its time."""
+        """Return the scripted reply when its time comes."""
         self._free -= 1
         try:
             while self._free < 0 and not self.gate.is_set():  # noqa: ASYNC110 - it is set on another thread
@@ -82,7 +82,7 @@ def undirected(text: str) -> str:
 
 
 def axe(tab: Any) -> list[str]:
-    """The serious and critical faults that axe-core finds in the page as it is now."""
+    """Return the serious and critical violations that axe-core finds in the page in its current state."""
     tab.evaluate((AXE / "axe.min.js").read_text("utf-8"))
     found = tab.evaluate("axe.run()")["violations"]
     return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found if each["impact"] in ("serious", "critical")]

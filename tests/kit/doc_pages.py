@@ -1,4 +1,4 @@
-"""Pages of the documentation as what they promise: blocks of commands and code, what they print, who can run them."""
+"""Pages of the documentation as tests: their blocks of commands and code, and the output that they promise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
 ELSEWHERE = re.compile(r"openai:|hf:|@http|://localhost|pip install|_API_KEY|make |polyhop mcp|curl -X|psql ")
-"""A command that needs a key, a server, a download: it is held against the parser and not run."""
+"""A command that needs a key, a server or a download: it is checked by the parser but not run."""
 SERVES = re.compile(r"^polyhop serve\b", re.M)
 _SERVING = re.compile(r'"event":"serving","url":"([^"]+)"')
 SERVED = "http://127.0.0.1:8000"
@@ -30,7 +30,7 @@ _FENCE = re.compile(r"^```([\w+-]*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block: its language, its text, and the ``text`` block behind it, if that follows at once."""
+    """A fenced block: its language, its text, and the ``text`` block that directly follows it, if any."""
 
     language: str
     text: str
@@ -43,7 +43,7 @@ class Block:
 
 
 def blocks(page: Path, *languages: str) -> list[Block]:
-    """The fenced blocks of a page in those languages, in order."""
+    """Return the fenced blocks of a page in these languages, in order."""
     text = page.read_text("utf-8")
     found = list(_FENCE.finditer(text))
     made = []
@@ -55,7 +55,7 @@ def blocks(page: Path, *languages: str) -> list[Block]:
 
 
 def commands(text: str) -> Iterator[str]:
-    """The lines of a shell block that are commands: no comments, no documents written in place."""
+    """Yield the commands of a shell block, without comments and here-documents."""
     ends = ""
     for line in text.replace("\\\n", " ").splitlines():
         if ends:
@@ -66,7 +66,7 @@ def commands(text: str) -> Iterator[str]:
 
 
 def agrees(printed: str, promised: str) -> bool:
-    """Return True if a program printed what a page shows of it; ``…`` stands for anything.
+    """Return True if the output of a program agrees with the page; ``…`` matches anything.
 
     >>> agrees("Answer: Utrecht (0.93)\\n", "Answer: Utrecht …\\n")
     True
@@ -78,7 +78,7 @@ def agrees(printed: str, promised: str) -> bool:
 
 
 class Reader:
-    """Somebody who copies a page's commands, one block after another, in a folder that is empty at first.
+    """A reader who copies a page's commands, one block after another, in an initially empty folder.
 
     A server that a page starts takes a free port by itself; a port looked for beforehand could be taken by then.
     """
@@ -106,7 +106,7 @@ class Reader:
         }
 
     def follow(self, page: Path, serves: bool) -> None:
-        """Run every block of a page that can be run here; servers, and what asks them, only where they can be."""
+        """Run every block of a page that can be run here; servers and their clients only if possible."""
         for block in blocks(page, "sh"):
             if not block.runs_here:
                 continue
@@ -120,7 +120,7 @@ class Reader:
             assert block.printed is None or agrees(printed, block.printed), f"{place} printed\n{printed}"
 
     def run(self, text: str) -> str:
-        """The output of commands, which must succeed."""
+        """Return the output of commands, which must succeed."""
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", text],
             cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=300, check=False,
@@ -130,7 +130,7 @@ class Reader:
         return done.stdout
 
     def serve(self, text: str) -> None:
-        """Start a server, and wait until it takes questions."""
+        """Start a server, and wait until it accepts questions."""
         with self._log.open("w") as log:
             self._serving = subprocess.Popen(
                 ["bash", "-c", f"exec {text}"],
@@ -147,7 +147,7 @@ class Reader:
         raise AssertionError(f"{text} does not answer:\n{self._log.read_text('utf-8')}")
 
     def close(self) -> None:
-        """End the server that the page started, as Ctrl-C does."""
+        """Stop the server that the page started, as Ctrl-C does."""
         if self._serving is not None:
             self._serving.send_signal(signal.SIGINT)
             self._serving.wait(timeout=60)

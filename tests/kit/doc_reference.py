@@ -1,4 +1,4 @@
-"""The reference of the documentation, made from the code: verbs, settings, prompts, tasks, errors, sizes."""
+"""The reference of the documentation, generated from the code: commands, settings, prompts, tasks, errors, scale."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from polyhop.methods.registry import FAMILIES, Method, Setting, methods
 from polyhop.prompts.tasks import SCORED, TASKS, Task
 
 WIDTH = 100
-"""Columns that the help of a verb is set in."""
+"""Width of the help of a command, in columns."""
 _FENCE = "~" * 8
 _HEADS = {
     "cli": """# Command line
@@ -55,14 +55,14 @@ _PROMPTS = files("polyhop.prompts") / "files"
 
 
 def cli() -> str:
-    """Every verb and option, as ``--help`` prints them."""
+    """Return every command and option, as ``--help`` prints them."""
     parts = [_HEADS["cli"]]
     parts += [f"## {' '.join(path)}\n\n{fenced(usage(path, command))}" for path, command in verbs()]
     return "\n\n".join(parts) + "\n"
 
 
 def verbs() -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The command, its verbs and theirs, each with the words that call it."""
+    """Yield the command and its subcommands at all levels, each with the words that call it."""
     waiting: list[tuple[tuple[str, ...], Any]] = [(("polyhop",), typer.main.get_command(app))]
     while waiting:
         path, command = waiting.pop(0)
@@ -71,7 +71,7 @@ def verbs() -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def usage(path: tuple[str, ...], command: Any) -> str:
-    """The help of a verb."""
+    """Return the help of a command."""
     context = command.make_context(
         " ".join(path), [], resilient_parsing=True, terminal_width=WIDTH, help_option_names=["-h", "--help"]
     )
@@ -79,7 +79,7 @@ def usage(path: tuple[str, ...], command: Any) -> str:
 
 
 def settings() -> str:
-    """Every setting of every method."""
+    """Return every setting of every method."""
     parts = [_HEADS["settings"]]
     for family in FAMILIES:
         for name, method in sorted(methods().items()):
@@ -90,7 +90,7 @@ def settings() -> str:
 
 
 def settings_of(method: Method) -> str:
-    """A table of a method's settings: default, values, and what its source says beside each."""
+    """Return a table of a method's settings: default, values, and the comment in the source."""
     said = meanings(method)
     rows = [
         (f"`{each.name}`", f"`{shown(each.default)}`", choices(each), said[each.name].replace("None:", "not set:"))
@@ -100,7 +100,7 @@ def settings_of(method: Method) -> str:
 
 
 def choices(setting: Setting) -> str:
-    """The values of a setting: its words, or the kind of its value."""
+    """Return the values of a setting: its words, or the kind of its value."""
     hint = setting.type
     if words := [f"`{shown(each)}`" for each in literals(hint)]:
         return ", ".join(words) + (", a number" if takes_number(setting) else "")
@@ -113,7 +113,7 @@ def choices(setting: Setting) -> str:
 
 
 def prompts() -> str:
-    """Every prompt file as it ships."""
+    """Return every built-in prompt file."""
     parts = [_HEADS["prompts"]]
     for name in sorted({*TASKS, *SCORED}):
         demonstrations = _PROMPTS / f"{name}.demos.jsonl"
@@ -124,7 +124,7 @@ def prompts() -> str:
 
 
 def tasks() -> str:
-    """Every task: its fields, its output, and the safe default."""
+    """Return every task: its fields, its output, and the safe default."""
     parts = [_HEADS["tasks"]]
     parts += [section for _, task in sorted(TASKS.items()) for section in task_told(task)]
     parts += [
@@ -137,7 +137,7 @@ def tasks() -> str:
 
 
 def task_told(task: Task[Any]) -> list[str]:
-    """A task's part of the page."""
+    """Return the section of a task."""
     rows = [
         (f"`{name}`", f"`{_kind(field.annotation)}`", field.description or "", f"`{_json(task.default.get(name))}`")
         for name, field in task.output.model_fields.items()
@@ -146,7 +146,7 @@ def task_told(task: Task[Any]) -> list[str]:
 
 
 def exits() -> str:
-    """Every error with the exit code that the command ends with."""
+    """Return every error with its exit code."""
     below = {kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.PolyhopError)}
     rows = [
         (
@@ -171,7 +171,7 @@ def exits() -> str:
 
 
 def scale() -> str:
-    """The machines and the money that a load takes, by ``benchmarks/growth.py``."""
+    """Return the machines and the cost of a load, by ``benchmarks/growth.py``."""
     parts = [_HEADS["scale"], "## Unit costs", "\n".join(growth.assumptions(growth.DEFAULTS))]
     parts += ["## Passages", "\n".join(growth.holding())]
     parts += [part for name in growth.MEASURED for part in (f"## {name}", "\n".join(growth.table(name)))]
@@ -190,14 +190,14 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table in Markdown."""
+    """Return a table in Markdown."""
     head = list(head)
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def fenced(text: str, language: str = "text") -> str:
-    """A text as it stands, whatever fences it has itself."""
+    """Return a text in a fence that is longer than any fence in it."""
     return f"{_FENCE}{language}\n{text.strip()}\n{_FENCE}"
 
 
@@ -212,7 +212,7 @@ def _kind(hint: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """A setting's value as it is given in the command line."""
+    """Return a setting's value as it is written on the command line."""
     if isinstance(value, bool):
         return str(value).lower()
     if value is None or value in ((), ""):

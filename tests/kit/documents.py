@@ -1,4 +1,4 @@
-"""Documents written by hand, as small as readers take them: PDF, DOCX and EPUB."""
+"""Minimal hand-written documents: PDF, DOCX and EPUB."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def epub(
 
 
 def write_zip(path: Path, parts: Mapping[str, str | bytes]) -> Path:
-    """A zip file of these parts."""
+    """Return a zip file of these parts."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in parts.items():
             archive.writestr(name, text)

@@ -39,7 +39,7 @@ DECODERS: dict[str, dict[str, Any]] = {
 
 
 class WordEncoder:
-    """A text's vector counts its words, each in a place of its own hash; remembers what it encoded."""
+    """An encoder whose vectors count words, each in a dimension given by its hash; it records the texts."""
 
     def __init__(self, size: int = SIZE, stop_at: str | None = None) -> None:
         self.name, self.key, self.size, self.stop_at = "dense:words", f"words-{size}", size, stop_at
@@ -56,7 +56,7 @@ class WordEncoder:
 
 
 def counted(text: str, size: int) -> list[float]:
-    """The number of words of the text that fall on each dimension."""
+    """Return the number of words of the text on each dimension."""
     counts = [0.0] * size
     for word in text.lower().split():
         counts[zlib.crc32(word.strip(".,?").encode()) % size] += 1
@@ -117,7 +117,7 @@ def describe(
     pool_prefix: bool = True,
     max_tokens: int = 24,
 ) -> Path:
-    """Write sentence-transformers' own files beside a checkpoint; ``modules`` follow the transformer."""
+    """Add sentence-transformers' files to a checkpoint; ``modules`` follow the transformer."""
     listed = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]
     for number, kind in enumerate(modules, 1):
         path = f"{number}_{kind}"
@@ -198,7 +198,7 @@ def served(answer: Callable[[dict[str, Any]], tuple[int, Any]]) -> Iterator[tupl
             self.wfile.write(raw)
 
         def log_message(self, format: str, *arguments: Any) -> None:
-            """Nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)

@@ -86,7 +86,7 @@ class EngineContract:
 
     @pytest.fixture(autouse=True)
     def _closed(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        """Whatever a test opened is closed behind it: a folder is for one client at a time."""
+        """Close whatever the test opened: a folder is for one client at a time."""
         stores: list[Store] = []
         made = Store.__init__
 
@@ -298,7 +298,7 @@ class EngineContract:
         assert encoder.encoded == []
 
     def _noted(self, address: str, monkeypatch: pytest.MonkeyPatch, stop_after: int | None = None) -> list[str]:
-        """The ids that are sent from now on; the load is stopped after so many batches, half of the next one sent."""
+        """Record the ids that are sent; interrupt the load after ``stop_after`` batches."""
         store = open_store(parse_address(address))
         store.close()
         kind, sent, batches = type(store), list[str](), list[int]()

@@ -1,9 +1,9 @@
 """Faults drawn by seed, over real HTTP or on a virtual clock: a server that fails one request in five.
 
-``FaultyServer`` is the kit's server; what goes wrong with a request hangs on the seed, the request and how often it
-came, so that two runs meet the same faults in whatever order they ask. ``client_of`` makes our client for it: as it is,
-over real HTTP, or with ``virtual``, its sessions replaced by ``Wire``, which needs no network and waits on the loop's
-own clock. All else of the client, retries and limits and parsing, is the real one.
+``FaultyServer`` is the kit's server. The fault of a request depends on the seed, the request and the number of earlier
+attempts, so that two runs meet the same faults in any order of requests. ``client_of`` makes polyhop's client for it:
+over real HTTP or, with ``virtual``, with its sessions replaced by ``Wire``, which needs no network and waits on the
+loop's own clock. The rest of the client (retries, limits, parsing) is real.
 
     server = FaultyServer(world.script, seed=7)
     async with Pipeline(method="tor", lm=client_of(server, virtual=True), …) as qa: …
@@ -32,7 +32,7 @@ from tests.kit.openai_server import FakeServer, Fault, Reply
 from tests.kit.virtual_clock import VirtualLoop
 
 JUMP = 3600.0
-"""Seconds the clock jumps, as when a machine was asleep."""
+"""Seconds that the clock jumps, as after a machine was asleep."""
 
 PASSING: dict[str, Fault] = {
     "429": kit.failing(429),
@@ -52,7 +52,7 @@ PASSING: dict[str, Fault] = {
     "empty choices": kit.EMPTY_CHOICES,
     "wrong shape": kit.WRONG_SHAPE,
 }
-"""Faults that another attempt may not meet."""
+"""Faults that another attempt may avoid."""
 
 HARMLESS: dict[str, Fault] = {"twice": kit.TWICE, "clock jump": Fault()}
 """Faults that fail no attempt. The clock jumps on a virtual loop alone."""
@@ -62,7 +62,7 @@ CONTENT: dict[str, Fault] = {
     "content filter": Fault(),
     "prompt filtered": Fault(status=400, body=kit.error_body("It was filtered.", code="content_filter")),
 }
-"""Answers that are none; those without a body are made for the request."""
+"""Unusable answers; those without a body are made for the request."""
 
 Script = Callable[[str, Mapping[str, Any]], "Mapping[str, Any] | str"]
 
@@ -150,7 +150,7 @@ class FaultyServer(FakeServer):
 
 
 class Client(OpenAICompatible):
-    """Our client, which tells the server what is asked. ``answered`` counts the replies that came, by request."""
+    """polyhop's client, which passes task and fields to the server. ``answered`` counts the replies by request."""
 
     def __init__(self, server: FaultyServer, *, virtual: bool, **settings: Any) -> None:
         super().__init__("tiny", server.url or "http://127.0.0.1:9/v1", **settings)
@@ -180,7 +180,7 @@ def named(request: Request) -> str:
 
 
 class Wire:
-    """In a session's place: requests reach the server without a network, and fail as the network would."""
+    """Replaces a session: requests reach the server without a network, and fail as they would in one."""
 
     def __init__(self, server: FakeServer, timeout: float, headers: Mapping[str, str] | None = None) -> None:
         self._server, self._timeout, self._headers = server, timeout, headers or {}
@@ -199,7 +199,7 @@ class Wire:
         return self.request("GET", url, data=b"", allow_redirects=allow_redirects)
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Close nothing."""
 
 
 @dataclass
@@ -233,6 +233,6 @@ class _Got:
 
 
 def _rolls(seed: int, key: bytes, time: int) -> list[float]:
-    """Three numbers in [0, 1) that hang on all three."""
+    """Return three numbers in [0, 1) that depend on all three arguments."""
     digest = hashlib.blake2b(b"%d %d " % (seed, time) + key, digest_size=24).digest()
     return [int.from_bytes(digest[at : at + 8], "big") / 2**64 for at in (0, 8, 16)]

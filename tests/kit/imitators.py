@@ -28,7 +28,7 @@ THINKING_TOKENS = 300
 
 @dataclass(frozen=True)
 class Draft:
-    """What a model would reply if it kept to the form: as text, as JSON, with its values in the form's slots."""
+    """The reply of a model that follows the form: as text, as JSON, and with its values in the form's slots."""
 
     request: Request
     text: str
@@ -38,12 +38,12 @@ class Draft:
 
     @property
     def asked(self) -> str:
-        """The reply in the form that was asked for."""
+        """The reply in the requested form."""
         return self.object if self.wants_json else self.text
 
     @property
     def wants_json(self) -> bool:
-        """Whether a JSON object was asked for, by a schema or, beside tools, by the prompt alone."""
+        """True if a JSON object was requested, by a schema or, with tools, by the prompt alone."""
         return self.request.schema is not None or "Reply with one JSON object" in _system(self.request)
 
 

@@ -1,12 +1,12 @@
 """A faithful OpenAI-compatible server on loopback: scripted answers, recorded requests, faults on demand.
 
-In a test, ``async with FakeServer(reply) as server`` and give a client ``server.url``. As a process of its own,
-``python -m tests.kit.openai_server --latency 0.1`` prints its URL and answers every call with one fixed body.
+In a test, ``async with FakeServer(reply) as server`` and give a client ``server.url``. As a separate process, ``python
+-m tests.kit.openai_server --latency 0.1`` prints its URL and answers every call with one fixed body.
 
-It keeps to what real servers do: ``model`` and ``messages`` or ``prompt`` are required, ``stop`` cuts the text,
+It behaves as real servers do: ``model`` and ``messages`` or ``prompt`` are required, ``stop`` cuts the text,
 ``logprobs`` come in the shape of the endpoint, ``echo`` and ``prompt_logprobs`` score the prompt by a bigram model,
-``stream`` gets events in the server's ``dialect``, errors have OpenAI's body. How servers differ in what they take and
-show is set by attributes.
+``stream`` gets events in the server's ``dialect``, errors have OpenAI's body. Attributes set the differences between
+servers.
 """
 
 from __future__ import annotations
@@ -149,14 +149,14 @@ def thinker(tokens: int, text: str | Callable[[Mapping[str, Any]], str] = TEXT) 
 class FakeServer:
     """The server; its settings are plain attributes and may be changed while it runs.
 
-    ``faults`` are used up in order, one a completion request, None for a good answer. ``rejects`` maps a parameter to
-    the message of the 400 that any request with it gets. ``api_key`` is the only key let in, if there is one.
-    ``context`` is the most tokens of prompt and answer together.
+    ``faults`` are used up in order, one per completion request, None for a good answer. ``rejects`` maps a parameter to
+    the message of the 400 that any request with it gets. ``api_key`` is the only accepted key, if there is one.
+    ``context`` is the maximum number of tokens of prompt and answer together.
 
-    Of scoring: ``echoes`` and ``prompt_logprobs`` say what is taken, ``lists`` whether several prompts are, ``least``
-    the smallest ``max_tokens``; ``bos`` puts a start token before a scored prompt, as some tokenizers do; ``show`` is
-    how a token looks, or its pieces; ``generated`` whether an echo has the generated token too; ``offsets`` whether
-    ``text_offset`` is right, left out (None), or of no use, as SGLang's and vLLM's are (False).
+    For scoring: ``echoes`` and ``prompt_logprobs`` say which form is accepted, ``lists`` whether several prompts are,
+    ``least`` is the smallest ``max_tokens``; ``bos`` puts a start token before a scored prompt, as some tokenizers do;
+    ``show`` is the text of a token, or its pieces; ``generated`` says whether an echo has the generated token too;
+    ``offsets`` whether ``text_offset`` is right, left out (None), or useless, as SGLang's and vLLM's are (False).
     """
 
     def __init__(
@@ -218,12 +218,12 @@ class FakeServer:
         return self.url
 
     async def stop(self) -> None:
-        """Stop listening and drop what is under way."""
+        """Stop listening and drop running requests."""
         if self._runner is not None:
             await self._runner.cleanup()
 
     async def until(self, count: int) -> None:
-        """Wait until so many completion requests have come."""
+        """Wait until ``count`` completion requests have arrived."""
         while len(self.requests) < count:
             self._came.clear()
             await self._came.wait()

@@ -27,7 +27,7 @@ def lacking() -> str | None:
 
 @contextmanager
 def serving() -> Iterator[int]:
-    """The port of a server of its own, whose database is empty and in memory. It takes any user and password."""
+    """Start a separate server with an empty database in memory; yield its port. It accepts any user and password."""
     command = ["node", str(SERVER), "--port=0", "--max-connections=20", "-e", "@electric-sql/pglite-pgvector:vector"]
     process = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL

@@ -1,6 +1,6 @@
 """Random webs: passages with links between them, a search, a reader and a model that scores, all from one seed.
 
-Every score hangs on the prompt, the target and the temperature alone, and scores are coarse, so that some are equal.
+Every score depends only on the prompt, the target and the temperature, and scores are coarse, so that some are equal.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Web:
         return cls(seed, question, passages, linked)
 
     def search(self, query: str, k: int) -> list[Passage]:
-        """Some of the passages, in an order that hangs on the query."""
+        """Return some of the passages, in an order that depends on the query."""
         hits = sorted(self.passages, key=lambda passage: self.roll("rank", query, passage.id))
         return hits[: min(k, int(len(hits) * (0.3 + 0.7 * self.roll("found", query))))]
 
@@ -92,6 +92,6 @@ class Web:
             return await pipeline.aask(self.question)
 
     def roll(self, *key: str) -> float:
-        """A number in [0, 1) that hangs on the seed and the key alone."""
+        """Return a number in [0, 1) that depends only on the seed and the key."""
         digest = hashlib.blake2b("\x1f".join((str(self.seed), *key)).encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big") / 2**64

@@ -102,7 +102,8 @@ class World:
     # --- what a method meets -----------------------------------------------------------------------------------------
 
     def search(self, query: str, k: int) -> list[Passage]:
-        """Up to ``k`` hits in an order that hangs on the query; sometimes fewer, none, or one of them twice."""
+        """Return up to ``k`` hits in an order that depends on the query; sometimes fewer, none, or one of them
+        twice."""
         hits = sorted(self.passages, key=lambda passage: self._roll("rank", query, passage.id))[:k]
         if self._happens("barren", "search", query):
             hits = hits[: int(3 * self._roll("few", query))]
@@ -458,7 +459,7 @@ class World:
     # --- chance ------------------------------------------------------------------------------------------------------
 
     def _roll(self, *key: str) -> float:
-        """A number in [0, 1) that hangs on the seed and the key alone."""
+        """Return a number in [0, 1) that depends only on the seed and the key."""
         digest = hashlib.blake2b("\x1f".join((str(self.seed), *key)).encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big") / 2**64
 

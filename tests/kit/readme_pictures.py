@@ -119,7 +119,7 @@ circle.no {{ fill: {found["paper"]}; stroke: {found["dim"]} }}
 
 
 def placed(trace: Trace, parent: Node | None = None, first: float = 0) -> Iterator[Node]:
-    """Every branch with its place; a branch stands at the middle of those below it."""
+    """Return every branch with its position; a branch is centred on those below it."""
     row = first
     for step in trace.children(parent.step.id if parent else None):
         if not isinstance(step, Branch):
@@ -145,7 +145,7 @@ def way(node: Node) -> Iterator[Node]:
 
 
 def outcome(answer: Answer, node: Node) -> str:
-    """What a branch came to: the answer of an accepted path, the next query of one that is extended."""
+    """Return the result of a branch: the answer of an accepted path, the next query of one that is extended."""
     found = [each.output for each in answer.trace.children(node.step.id) if isinstance(each, Ask) and each.output]
     names = ("answer",) if node.step.verdict == "accept" else ("information", "query")
     return next((str(row[name]) for row in reversed(found) for name in names if row.get(name)), "")
@@ -216,7 +216,7 @@ def session() -> list[tuple[str, list[Text]]]:
 
 
 def run(command: str, folder: str) -> str:
-    """What a command prints in a folder on a terminal with colours."""
+    """Return the output of a command in a folder, on a terminal with colours."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(Path(polyhop.__file__).parents[1]),

@@ -19,16 +19,16 @@ import polyhop
 from polyhop.errors import MissingExtra
 
 SHORT = (16, 20, 24, 28, 32, 40, 48, 64, 512)
-"""Characters of the texts that tell whether a pattern explodes: the first that shows it comes to an end."""
+"""Lengths of the texts that show whether a pattern explodes, in characters; the first that shows it is the last."""
 LONG = 4096
-"""Characters of the text that tells how a pattern's time grows beyond the last of ``SHORT``."""
+"""Length of the text that shows how a pattern's time grows beyond the last of ``SHORT``, in characters."""
 MOST = 4000.0
 """Maximum time per character of a short text, as a multiple of a harmless pattern's."""
 GROWN = 4.0
 """How many times as long as in the longest of the short texts a character of the long one may take: quadratic growth
 makes it 8 times as long."""
 FAST = 20.0
-"""A pattern that takes less than so many times as long as a harmless one is fast, however it grew."""
+"""A pattern that takes less than this multiple of a harmless one's time is fast, however its time grew."""
 
 codes: Any = importlib.import_module("re._constants")  # neither has types
 parser: Any = importlib.import_module("re._parser")

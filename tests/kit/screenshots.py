@@ -56,7 +56,7 @@ def graph(tab: Any) -> None:
 
 
 def beside(tab: Any) -> None:
-    """Two methods beside each other."""
+    """Show two methods side by side."""
     asked(tab, "tor", "searchain")
 
 

@@ -34,7 +34,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._jumping.now
 
     def jump(self, seconds: float) -> None:
-        """Let so much time pass at once, as a machine does that was asleep: every timer within it is overdue."""
+        """Let the seconds pass at once, as after a machine was asleep: every timer within them is overdue."""
         self._jumping.now += seconds
 
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
