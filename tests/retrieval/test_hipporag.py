@@ -55,11 +55,14 @@ async def test_walks_reach_a_passage_that_shares_no_word_with_the_query(index: I
     assert found.index("rome") < found.index("other")
 
 
-async def test_without_a_selected_fact_dense_retrieval_answers(index: Index, tmp_path: Path) -> None:
-    found, model = await search(index, tmp_path, "none")
+@pytest.mark.parametrize(("reply", "calls"), [("none", 1), ("Well, let me think.", 2), ("(Ann; made; it)", 1)])
+async def test_without_a_selected_fact_dense_retrieval_answers(
+    index: Index, tmp_path: Path, reply: str, calls: int
+) -> None:
+    found, model = await search(index, tmp_path, reply)
     dense = [passage.id for passage in HippoRAG(index, table_of(index, tmp_path), Words()).start.search(QUESTION, 4)]
     assert found == dense
-    assert [call.task for call in model.calls] == ["hipporag.filter", "answer.read"]
+    assert [call.task for call in model.calls] == [*["hipporag.filter"] * calls, "answer.read"]
 
 
 async def test_without_recognition_no_model_is_asked(index: Index, tmp_path: Path) -> None:
