@@ -24,7 +24,7 @@ from polyhop.trace import Branch, Note, Searched, Trace, Usage, passages_in
 from polyhop.types import Citation, Evidence, Passage, Quotation, Support
 
 NON_ANSWER = "non-answer"
-"""The name of the note in a trace that says which non-answer a method came to."""
+"""The name of the note in a trace that names the non-answer of a method."""
 UNREAD = "unread reply"
 """The name of the note in a trace that says what was kept of a final reply that could not be read."""
 UNREAD_NOTICE = "The model's last reply was not in the form asked for: the answer is what it ends in."
@@ -194,7 +194,7 @@ def withheld(answer: Answer) -> Answer:
 
 
 def declined(answer: Answer) -> str | None:
-    """The non-answer that the method came to (``NON_ANSWER`` in the trace); None if it came to an answer."""
+    """The non-answer of the method (``NON_ANSWER`` in the trace); None if it has an answer."""
     notes = (step.data for step in answer.trace.steps if isinstance(step, Note) and step.name == NON_ANSWER)
     return next((str(data["said"]) for data in notes), None)
 

@@ -126,7 +126,7 @@ class Pipeline:
 
         Raises:
             LMError: the model cannot be reached.
-            UsageError: the question is no text, or the pipeline is closed.
+            UsageError: the question is not valid text, or the pipeline is closed.
         """
         self._check_open()
         text = question.text if isinstance(question, Question) else question

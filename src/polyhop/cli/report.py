@@ -46,7 +46,7 @@ Columns = Annotated[
 ]
 
 _PART_COSTS = ("words_in", "words_out", "parsed", "calls", "tokens")
-"""The costs beside all metrics and statistics in a table by parts."""
+"""The costs shown with all metrics and statistics in a table by parts."""
 
 app = opt.new_app()
 

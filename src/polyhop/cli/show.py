@@ -28,7 +28,7 @@ MAX_WIDTH = 120
 _GAP = 2
 """Columns of the terminal between two columns of a table."""
 _MIN_BESIDE = 24
-"""Minimum width of a text, in columns, if something stands beside it."""
+"""Minimum width of a text, in columns, if something is beside it."""
 
 
 class _Console(Console):

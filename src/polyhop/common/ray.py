@@ -1,8 +1,8 @@
 """A connection to a Ray cluster, which is left as it was.
 
 Source: Moritz, Nishihara, Wang, Tumanov, Liaw, Liang, Elibol, Yang, Paul, Jordan and Stoica, "Ray: A Distributed
-Framework for Emerging AI Applications", 2018. Of it we use actors: processes anywhere in the cluster, each with a state
-of its own, whose methods are called from here.
+Framework for Emerging AI Applications", 2018. Of it we use actors: processes anywhere in the cluster, each with its own
+state, whose methods are called from here.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ def key_of(content: str) -> str:
 
 
 def read_openie(path: str | Path) -> dict[str, Extraction]:
-    """Read the extractions of a file, by ``key_of`` their passages. Rows that are no triplet are dropped, as models
-    write some; of a passage that occurs twice the last one counts.
+    """Read the extractions of a file, by ``key_of`` their passages. Rows that are not triplets, which models sometimes
+    write, are dropped; of a passage that occurs twice the last one counts.
 
     Raises:
         DataError: the file cannot be read, or has another form.

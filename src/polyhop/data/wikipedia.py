@@ -175,7 +175,7 @@ def open_database(path: Path) -> Iterator[sqlite3.Connection]:
     """Open the database read-only, if it has the table. No value in it may exceed ``MAX_LINE_BYTES``.
 
     Raises:
-        DataError: it is no database, is damaged, or has other tables.
+        DataError: it is not a database, is damaged, or has other tables.
     """
     try:
         uri = f"{path.resolve().as_uri()}?mode=ro"

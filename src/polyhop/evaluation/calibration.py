@@ -1,7 +1,7 @@
 """Measures of confidence: AUROC, calibration bins and their error, and the threshold of best F1.
 
-All functions are pure and take parallel sequences: the confidence of each case (higher is surer), and whether the case
-was right.
+All functions are pure and take parallel sequences: the confidence of each case (higher is more confident), and whether
+the case was right.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Threshold:
 
 
 def auroc(confidence: Sequence[float], right: Sequence[bool]) -> float | None:
-    """Return the probability that a right case is surer than a wrong one; ties count half (Mann-Whitney).
+    """Return the probability that a right case has more confidence than a wrong one; ties count half (Mann-Whitney).
 
     None if all cases are right, or all are wrong.
 

@@ -30,7 +30,7 @@ from polyhop.telemetry import traced
 from polyhop.types import Question
 
 CONCURRENCY = 16
-"""Default maximum number of questions under way at once."""
+"""Default maximum number of concurrent questions."""
 
 MAX_CONSECUTIVE_FAILURES = 10
 """Number of consecutive failed questions after which the run stops: something is wrong with all of them."""

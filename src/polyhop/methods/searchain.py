@@ -239,7 +239,7 @@ async def look_up(node: QueryNode, run: Run, settings: Settings) -> tuple[list[P
 
 
 def is_sure(read: Found, settings: Settings) -> bool:
-    """True if the reader has an answer and is surer of it than θ (§3.3)."""
+    """True if the reader has an answer with a confidence above θ (§3.3)."""
     return read.answer is not None and read.confidence is not None and read.confidence > settings.theta
 
 

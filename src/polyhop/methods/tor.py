@@ -167,7 +167,7 @@ async def tree_of_reviews(
             ahead.explore(path, scout, sure=sure)
 
     async def scout(path: Path) -> None:
-        """Make the calls that the depth-first order will probably come to; ``visit`` claims those it needs."""
+        """Make the calls that the depth-first order will probably need; ``visit`` claims those it needs."""
         review = await review_of(path, ahead.run)
         if speculate != "siblings" and goes_on(path, decide(path, review)):
             hits = await search(await next_queries(path, review, ahead.run), widths[len(path)], ahead.run)

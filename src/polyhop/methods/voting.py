@@ -1,4 +1,4 @@
-"""Self-consistency: several samples of one call, and the answer that most of them come to.
+"""Self-consistency: several samples of one call, and the most frequent answer among them.
 
 Wang, Wei, Schuurmans, Le, Chi, Narang, Chowdhery, Zhou: "Self-Consistency Improves Chain of Thought Reasoning in
 Language Models", 2022. No public code.

@@ -21,7 +21,7 @@ DEFAULT_THRESHOLD = 0.5
 """The threshold of a callable without one: its confidence is taken as a probability."""
 
 VERDICTS = ("yes", "no")
-"""Answers that are no words of a passage."""
+"""Answers that are not words of a passage."""
 
 
 @runtime_checkable

@@ -70,7 +70,7 @@ class CheckpointReader(ABC, Generic[Item]):
     async def _picked(
         self, question: str, items: Sequence[Item], pick: Callable[[Item, Sequence[Any], Sequence[Scores]], Span]
     ) -> list[Span]:
-        """One span for every item, picked by ``pick``: the answerable first, the surest of them first."""
+        """Return one span per item, selected by ``pick``: the answerable first, in order of confidence."""
         job = _Job(question, tuple(items), pick, Future())
         self._waiting.append(job)
         self._worker.submit(self._drain)
@@ -89,7 +89,7 @@ class CheckpointReader(ABC, Generic[Item]):
         """Start and end logits, ``(windows, tokens)``, and relevance logits, ``(windows,)`` or None."""
 
     def _drain(self) -> None:
-        """Read what waits, a batch of questions at most; the rest have drains of their own behind this one."""
+        """Read the waiting questions, at most a batch; later drains read the rest."""
         jobs: list[_Job] = []
         while self._waiting and len(jobs) < self.batch_size:
             job = self._waiting.popleft()
@@ -143,7 +143,7 @@ class PassageReader(CheckpointReader[Passage]):
     """A reader with a checkpoint that reads every passage by itself."""
 
     async def read(self, question: str, passages: Sequence[Passage]) -> list[Span]:
-        """One span for every passage that has text: the answerable first, the surest of them first.
+        """Return one span per passage with text: the answerable first, in order of confidence.
 
         Raises:
             DataError: the checkpoint cannot be opened.

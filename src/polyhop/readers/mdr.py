@@ -62,7 +62,7 @@ class MdrReader(CheckpointReader[PassagePath]):
         self._head: Any = None
 
     async def read(self, question: str, passages: Sequence[Passage]) -> list[Span]:
-        """One span for every passage that has text, each a path of its own, the surest first.
+        """Return one span per passage with text, each read as a path, in order of confidence.
 
         Raises:
             DataError: the checkpoint cannot be opened.

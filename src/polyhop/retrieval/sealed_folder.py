@@ -83,7 +83,7 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 def clear_left(folder: Path) -> None:
-    """Remove what killed builds left beside a folder."""
+    """Remove what killed builds left next to a folder."""
     for left in folder.parent.glob(f"{_glob_literal(f'.{folder.name}{_LOCK}-')}*"):
         with locked(left / _LOCK, wait=False) as free:
             if free:

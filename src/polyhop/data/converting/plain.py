@@ -93,7 +93,7 @@ def notebook_blocks(text: str) -> Iterator[Block]:
     """Yield the text and the code of a Jupyter notebook, without the output.
 
     Raises:
-        DataError: it is no notebook.
+        DataError: it is not a notebook.
     """
     try:
         cells = json.loads(text)["cells"]

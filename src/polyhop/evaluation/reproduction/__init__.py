@@ -1,1 +1,1 @@
-"""The papers' tables and figures as recipes, and what running one of them here comes to."""
+"""The papers' tables and figures as recipes, and the results of running one of them."""

@@ -254,10 +254,10 @@ class CellResult:
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """A recipe beside what was found here. ``columns``: the recipe's, then those of ours alone; ``cells``: our numbers,
-    row by row. ``used``: the questions that were run, by dataset; ``failed`` counts questions not answered. ``reader``:
-    empty if no row reads by one. ``settings``: by method, the paper's that were set. ``demonstrations``: by method, the
-    numbers that its prompts showed."""
+    """A recipe with the results of running it. ``columns``: the recipe's, then those of ours alone; ``cells``: our
+    numbers, row by row. ``used``: the questions that were run, by dataset; ``failed`` counts questions not answered.
+    ``reader``: empty if no row reads by one. ``settings``: by method, the paper's that were set. ``demonstrations``: by
+    method, the numbers that its prompts showed."""
 
     recipe: Recipe
     lm: str

@@ -25,7 +25,7 @@ Interval: TypeAlias = tuple[float, float, float]
 
 FOLDS, RESAMPLES, PENALTY = 5, 300, 1.0
 MIN_ANSWERS = 50
-"""Answers that a method needs for weights of its own."""
+"""Minimum number of answers for a method to have its own weights."""
 DOUBTED, WITHHELD = 0.15, 0.02
 """Shares of right answers that may be marked not supported, and that may be withheld."""
 _READING = "reading "

@@ -49,8 +49,8 @@ class GridPoint:
 class GridSearchResult:
     """A grid's points in order, the ``best`` of them, and its ``gain`` over the method's defaults.
 
-    ``gain`` is None if the defaults are no point of the grid. It is measured on the questions it was chosen on, so it
-    is optimistic: confirm it on other questions.
+    ``gain`` is None if the defaults are not a point of the grid. It is measured on the questions it was chosen on, so
+    it is optimistic: confirm it on other questions.
     """
 
     method: str

@@ -1,4 +1,4 @@
-"""Controls: the passages that a comparison of retrieval is held against, read as ``one-r`` reads its hits.
+"""Controls: the passages that retrieval is compared with, read as ``one-r`` reads its hits.
 
 - ``gold``: an upper bound: the question's gold passages, which no other method is given.
 - ``full-context``: no retrieval: every passage that a search could find, in one prompt. These are the question's own

@@ -15,9 +15,9 @@
 Settled here: ``one-r`` reads its first 5 passages and ranks 15, so that recall@15 is comparable with the other methods.
 A method of retrieval alone is its retriever of the same name as a row of a table; it asks no language model, unless
 ``rerank`` does, and ranks 20 passages, for R@20 and AR@20 of PromptRank's Table 1. With ``answer_by=reader`` the reader
-answers from each passage and its surest answer counts: PromptRank's Table 2, which gives TF-IDF no path score. A chain
-of thought ends with a sentence that gives the answer; no second call asks for it, as Kojima et al. do. ``cot-sc`` needs
-a model that samples; log-probabilities, if the model gives them, settle ties.
+answers from each passage and its most confident answer counts: PromptRank's Table 2, which gives TF-IDF no path score.
+A chain of thought ends with a sentence that gives the answer; no second call asks for it, as Kojima et al. do.
+``cot-sc`` needs a model that samples; log-probabilities, if the model gives them, settle ties.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" Five chains of ``cot-sc`` end in Larvik, Oslo,
 Larvik, Larvik and Bergen: the answer is Larvik, with a confidence of 0.6.
