@@ -154,7 +154,8 @@ def cite(answer: Answer, read: Sequence[Passage] = ()) -> tuple[Citation, ...]:
     agreeing = [piece for piece in answer.evidence if piece.answer and normalise(piece.answer) == normalized]
     passages = list(dict.fromkeys(p for piece in agreeing or answer.evidence for p in piece.passages))
     if not answer.evidence and answer.text:
-        passages = [passage for passage in answer.passages or read if passage in read]
+        ids = {passage.id for passage in read}
+        passages = [passage for passage in answer.passages or read if passage.id in ids]
     found = [(passage, find_folded(answer.text, passage.text)) for passage in passages]
     if not answer.evidence:
         found = [(passage, span) for passage, span in found if span] or found

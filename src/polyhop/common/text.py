@@ -328,25 +328,27 @@ def occurrences(needle: str, text: str) -> Iterator[tuple[int, int]]:
     [(0, 4), (17, 21)]
     """
     needle = needle.strip()
-    for start, end in _occurrences(needle, text) if needle else ():
+    for start, end in _matches(needle, text) if needle else ():
         if _NO_WORD_BEFORE.match(text, start) and _NO_WORD_AFTER.match(text, end):
             yield start, end
 
 
-def _occurrences(needle: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of every occurrence of ``needle``, ignoring case, also within words."""
+def _matches(needle: str, text: str) -> list[tuple[int, int]]:
+    """Return the start and end of every occurrence of ``needle``, ignoring case, also within words."""
+    matches: list[tuple[int, int]] = []
     if needle.isascii() and text.isascii():  # the usual case; compiling a pattern would take longer than the search
         plain, text = needle.lower(), text.lower()
         start = text.find(plain)
         while start >= 0:
-            yield start, start + len(plain)
+            matches.append((start, start + len(plain)))
             start = text.find(plain, start + 1)
     else:
         words = re.compile(re.escape(needle), re.IGNORECASE)
         found = words.search(text)
         while found:
-            yield found.span()
+            matches.append(found.span())
             found = words.search(text, found.start() + 1)
+    return matches
 
 
 def citation_marks(content: str) -> Iterator[tuple[int, int, list[int]]]:

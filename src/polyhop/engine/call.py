@@ -13,7 +13,7 @@ from polyhop.engine.models import Models, count_tokens
 from polyhop.engine.roles import RoleOptions, body_of, options_of
 from polyhop.engine.score_call import ScoreCall
 from polyhop.errors import CutReply, UsageError, nearest
-from polyhop.lm.base import Completion, LanguageModel, Message, Request, seed_of
+from polyhop.lm.base import Completion, LanguageModel, Message, Request, seed_of, text_digest
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.parsing import Malformed
 from polyhop.prompts.prompt import Prompt, Rendering, RenderingChoice, warn_of_fewer
@@ -63,8 +63,10 @@ class Call:
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
-        """The key that identical calls share: all that makes their request, but the room that is added for thoughts."""
-        return (self.prompt.task.name, self.model.name, *self.settings.values(), freeze(self.extra_body), *self.texts)
+        """The key that identical calls share: all that makes their request, but the room that is added for thoughts. It
+        outlives the call, so that it holds the hashes of the texts."""
+        own = (self.prompt.task.name, self.model.name, *self.settings.values(), freeze(self.extra_body))
+        return (*own, *map(text_digest, self.texts))
 
     @property
     def texts(self) -> list[str]:
@@ -201,6 +203,16 @@ class Call:
         }
 
 
+class Answered(NamedTuple):
+    """A call as it was sent, its request and the reply, and the output read from it, or None and the ``complaint``."""
+
+    call: Call
+    request: Request
+    reply: Completion
+    output: Output | None
+    complaint: str
+
+
 class Attempt(NamedTuple):
     """A call that was made: its reply, and the output read from it, or None and the ``complaint``."""
 
@@ -292,7 +304,7 @@ class Caller:
 
     def _render(self, prompt: Prompt, fields: Fields, rendering: Rendering, shots: int) -> list[dict[str, str]]:
         """Render a prompt; the last is kept, because a call that was fitted into a context is made next."""
-        key = (prompt.task.name, rendering, shots, freeze(fields))
+        key = (prompt.task.name, rendering, shots, *[freeze(fields[name]) for name in prompt.task.fields])
         if (turns := self._last.get(key)) is None:
             turns = prompt.render(fields, rendering=rendering, shots=shots)
             self._last.clear()

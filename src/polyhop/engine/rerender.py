@@ -35,9 +35,9 @@ def messages_of(call: Ask, steps: Iterable[Step], prompts: PromptBook) -> list[T
     return list(request.messages) if request.digest() == call.prompt_hash else None  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Offered:
-    """A tool of a trace, which has its definition alone."""
+    """A tool of a trace, which has its definition alone; hashed by identity, as a mapping has no hash."""
 
     definition: Mapping[str, Any]
 

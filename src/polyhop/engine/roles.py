@@ -45,10 +45,9 @@ def options_of(options: RoleOptions, task: str, role: str) -> dict[str, Any]:
     >>> options_of({"default": {"temperature": 0.7}, "reviewer": {"temperature": 0}}, "tor.review", "reviewer")
     {'temperature': 0}
     """
-    found: dict[str, Any] = {}
-    for name in ("default", role, task):
-        found |= options.get(name, {})
-    return found
+    if not options:
+        return {}
+    return {**options.get("default", {}), **options.get(role, {}), **options.get(task, {})}
 
 
 def checked(options: RoleOptions | None, names: Collection[str]) -> RoleOptions:

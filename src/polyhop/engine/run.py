@@ -19,7 +19,7 @@ from polyhop.answer import UNREAD
 from polyhop.common.aio import gather
 from polyhop.common.turns import timed
 from polyhop.engine.budget import Meter, until_spent
-from polyhop.engine.call import Attempt, Call, Options, freeze
+from polyhop.engine.call import Answered, Attempt, Call, Options, freeze
 from polyhop.engine.equipment import Equipment
 from polyhop.engine.models import count_tokens, truncate
 from polyhop.engine.path_scoring import RecordedPathScorer
@@ -28,7 +28,7 @@ from polyhop.engine.speculation import SpeculativeRun, Speculator, Start
 from polyhop.engine.tool_call import Calls, Conversations
 from polyhop.engine.unread import unread_output
 from polyhop.errors import BudgetSpent, LMError, Refused, UsageError
-from polyhop.lm.base import Capabilities, Completion, Message, Request, TokenScores
+from polyhop.lm.base import Capabilities, Message, TokenScores
 from polyhop.lm.tools import Tool
 from polyhop.prompts.tasks import Output, task_name
 from polyhop.readers.base import DEFAULT_THRESHOLD
@@ -36,8 +36,6 @@ from polyhop.retrieval.base import RunRetriever
 from polyhop.trace import Note, Readout, Score, Searched, Step
 from polyhop.trace.recorder import OpenStep, Recorder
 from polyhop.types import NOTHING, Given, Kind, Passage, PathScorer, Span, SpanChoice, T, TypedTask
-
-Sent = tuple[Call, Request, Completion]
 
 
 class Run:
@@ -309,22 +307,22 @@ class Run:
         step.links = {**call.links, "retry_of": retry_of} if retry_of else call.links
         async with self._meter.deadline(final=call.final):
             try:
-                call, request, reply = await self._complete(step, call)
+                answered = await self._complete(step, call)
             except Refused as error:
-                call, request, reply = await self._complete(step, self._refusals.refused(call, error))
-        output, complaint = call.read(
-            reply, may_grow=bool(call.headroom.more) and self._meter.has_calls_left(reserve=not call.final)
-        )
+                answered = await self._complete(step, self._refusals.refused(call, error))
+        call, request, reply, output, complaint = answered
         call.headroom.memory.learn(reply)
-        self._refusals.read(call, reply)
-        record = call.record(request, reply, output, complaint)
-        self._meter.charge(call.model.name, record["prompt_tokens"], record["completion_tokens"])
-        step.close(call.step, **record, depth=self._speculator.depth() if self._speculator else None)
+        if not self._explores:
+            self._refusals.read(call, reply)
+            record = call.record(request, reply, output, complaint)
+            self._meter.charge(call.model.name, record["prompt_tokens"], record["completion_tokens"])
+            step.close(call.step, **record, depth=self._speculator.depth() if self._speculator else None)
         return Attempt(call, step, request.sample, reply, output, complaint)
 
-    async def _complete(self, step: OpenStep, call: Call, *, shrunk: bool = False) -> Sent:
-        """Send the call's request, or claim the reply of an equal one that was prefetched; return them with the call as
-        it was sent. If the server refuses the head-room for thoughts, the call is sent without it (``shrunk``)."""
+    async def _complete(self, step: OpenStep, call: Call, *, shrunk: bool = False) -> Answered:
+        """Send the call's request and read the reply, or claim those of an equal one that was prefetched; return them
+        with the call as it was sent. If the server refuses the head-room for thoughts, the call is sent without it
+        (``shrunk``)."""
         key, sample = call.identity, call.sample
         if sample is None:
             sample = self._samples[key]
@@ -332,13 +330,15 @@ class Run:
         request_now = partial(call.request, sample=sample, seed=self._engine.seed)
         room = call.headroom if call.is_correction or shrunk else call.headroom.now(request_now)
 
-        async def send() -> Sent:
+        async def send() -> Answered:
             sent = call if room is call.headroom else replace(call, headroom=room)
             request = sent.request(sample=sample, seed=self._engine.seed)
-            return sent, request, await sent.model.complete(request)
+            reply = await sent.model.complete(request)
+            may_grow = bool(room.more) and self._meter.has_calls_left(reserve=not call.final)
+            return Answered(sent, request, reply, *sent.read(reply, may_grow=may_grow))
 
         try:
-            result: Sent = await self._execute(step, (*key, sample, call.attempt, shrunk), send)
+            result: Answered = await self._execute(step, (*key, sample, call.attempt, shrunk), send)
         except LMError as error:
             if isinstance(error, Refused) or not room.is_refused(error):
                 raise

@@ -68,9 +68,10 @@ def find_words(question: str, answer: str, passages: Sequence[Passage], kind: Ki
     >>> find_words("Who lent Ida Kuhn a boat?", "Rolf Anders", [mill], "qa").answer is None
     True
     """
+    if kind in ("boolean", "fact", "long") or normalise(answer) in _VERDICTS:
+        return BlindReading(None)
     texts = [f"{passage.title}\n{passage.text}" for passage in passages]
-    needs_reading = kind in ("boolean", "fact", "long") or normalise(answer) in _VERDICTS
-    if needs_reading or not any(find_folded(answer, text) for text in texts):
+    if not any(find_folded(answer, text) for text in texts):
         return BlindReading(None)
     asked = _stems(question)
     covered = asked & set[str]().union(*map(_stems, texts))
@@ -86,8 +87,7 @@ def judge(
     supported_from: float = SUPPORTED_FROM,
 ) -> tuple[Support, Quotation | None]:
     """Compare an answer with what its passages give when they are read alone, and quote the sentence that shows it."""
-    quotation = quote(question, passages, reading)
-    if not reading.answer or quotation is None:
+    if not reading.answer or (quotation := quote(question, passages, reading)) is None:
         return "not verified", None
     probability = 1.0 if reading.probability is None else reading.probability
     agrees = agree(answer, reading.answer) if reading.agrees is None else reading.agrees

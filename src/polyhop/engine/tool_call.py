@@ -132,7 +132,7 @@ class ToolCalling(Call):
 
     def record(self, request: Request, reply: Completion, output: Output | None, complaint: str) -> dict[str, Any]:
         """Return the data of the call's step in the trace: a reply to a request in text is kept as it was written."""
-        heard = self.heard(reply)
+        heard = output.completion if isinstance(output, Calls) else self.heard(reply)
         kept = reply if self.is_in_text else heard
         row = super().record(request, kept, output, complaint)
         if reply.usage is None:

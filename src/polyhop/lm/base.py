@@ -113,9 +113,9 @@ class Request:
 
 def digest_of(messages: Sequence[Message], offer: Any = None) -> str:
     """Return ``Request.digest`` of these messages; ``offer``: definitions of tools, their choice, if in parallel."""
-    parts = [message["role"].encode() + _digest(message["content"]) + _rest(message) for message in messages]
+    parts = [message["role"].encode() + text_digest(message["content"]) + _rest(message) for message in messages]
     if offer is not None:
-        parts.append(_digest(json.dumps(offer, sort_keys=True)))
+        parts.append(text_digest(json.dumps(offer, sort_keys=True)))
     return hashlib.blake2b(b"".join(parts), digest_size=12).hexdigest()
 
 
@@ -137,11 +137,11 @@ def _rest(message: Message) -> bytes:
     """Hash what a turn has besides role and content: its calls, or the call that it is the result of."""
     if len(message) == 2:
         return b""
-    return _digest(json.dumps({name: message[name] for name in sorted(message.keys() - {"role", "content"})}))  # type: ignore[literal-required]
+    return text_digest(json.dumps({name: message[name] for name in sorted(message.keys() - {"role", "content"})}))  # type: ignore[literal-required]
 
 
 @lru_cache(maxsize=256)
-def _digest(content: str) -> bytes:
+def text_digest(content: str) -> bytes:
     """Hash one turn. Cached, because instructions and demonstrations are part of every call."""
     return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=12).digest()
 
@@ -249,7 +249,7 @@ class ScoreRequest:
 
     def digest(self) -> str:
         """A short hash of the prompt, the same in every process."""
-        return _digest(self.prompt).hex()
+        return text_digest(self.prompt).hex()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from polyhop.lm.base import Completion, Message, Request
@@ -71,14 +72,15 @@ def in_text(request: Request) -> Request:
             case "tool":
                 _add_user(messages, f"{_RESULT}\n{_harmless(message['content'])}\n</tool_response>")
             case "assistant" if calls := message.get("tool_calls"):
-                blocks = "\n".join(map(_block, calls))
+                functions = [call["function"] for call in calls]
+                blocks = "\n".join([_block(function["name"], function["arguments"]) for function in functions])
                 messages.append({"role": "assistant", "content": f"{message['content']}\n{blocks}".strip()})
             case "user" if messages and messages[-1]["role"] == "user":
                 _add_user(messages, message["content"])
             case role:
                 messages.append({"role": role, "content": message["content"]})
     if offered := request.tool_choice != "none":
-        _instruct(messages, _instruction(request))
+        _instruct(messages, _instruction(request.tools, request.tool_choice, request.parallel_tool_calls))
     stop = (*request.stop, _RESULT) if offered else request.stop
     return replace(request, messages=messages, stop=stop, tools=(), tool_choice="auto", parallel_tool_calls=True)
 
@@ -128,11 +130,11 @@ def read_calls(text: str, tools: Sequence[Tool]) -> tuple[str, list[Written]]:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def _instruction(request: Request) -> str:
-    definitions = "\n".join(json.dumps(tool.definition["function"], ensure_ascii=False) for tool in request.tools)
-    several = _SEVERAL[request.parallel_tool_calls]
-    text = _INSTRUCTION.format(definitions=definitions, slot=_SLOT, several=several)
-    match request.tool_choice:
+@lru_cache(maxsize=64)
+def _instruction(tools: tuple[Tool, ...], choice: str, parallel: bool) -> str:
+    definitions = "\n".join(json.dumps(tool.definition["function"], ensure_ascii=False) for tool in tools)
+    text = _INSTRUCTION.format(definitions=definitions, slot=_SLOT, several=_SEVERAL[parallel])
+    match choice:
         case "auto":
             return text
         case "required":
@@ -155,13 +157,14 @@ def _add_user(messages: list[Message], text: str) -> None:
     messages.append({"role": "user", "content": text})
 
 
-def _block(call: Mapping[str, Any]) -> str:
-    function = call["function"]
+@lru_cache(maxsize=256)
+def _block(name: str, text: str) -> str:
+    """Write a call; cached because the calls of a conversation come again with every turn."""
     try:
-        arguments = _JSON.decode(function["arguments"] or "{}")
+        arguments = _JSON.decode(text or "{}")
     except (ValueError, RecursionError):
-        arguments = function["arguments"]
-    row = json.dumps({"name": function["name"], "arguments": arguments}, ensure_ascii=False)
+        arguments = text
+    row = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
     return f"<tool_call>\n{row}\n</tool_call>"
 
 

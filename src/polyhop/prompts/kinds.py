@@ -101,8 +101,7 @@ def in_form_of(kind: str, answer: str) -> str:
     >>> in_form_of("fact", "It does not support it."), in_form_of("qa", "True")
     ('It does not support it.', 'True')
     """
-    words = normalise(answer)
-    if kind not in ("fact", "boolean") or len(words.split()) > MAX_LABELLED_WORDS:
+    if kind not in ("fact", "boolean") or len((words := normalise(answer)).split()) > MAX_LABELLED_WORDS:
         return answer
     if kind == "fact" and _UNKNOWN.search(words):
         return "NOT ENOUGH INFO"

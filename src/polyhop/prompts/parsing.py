@@ -85,8 +85,9 @@ def reply_parts(text: str, fields: Fields) -> Iterator[str]:
     """
     if len(text) > MAX_REPLY_CHARS:
         text = f"{text[: MAX_REPLY_CHARS // 2]}\n{text[-MAX_REPLY_CHARS // 2 :]}"
-    turns = _NEXT_TURN.finditer(text)
-    if "Question:" in text and quotable(_QUESTION, fields):
+    asks = "Question:" in text
+    turns = _NEXT_TURN.finditer(text) if asks or "<" in text else iter(())
+    if asks and quotable(_QUESTION, fields):
         turns = (turn for turn in turns if turn["question"] is None)
     for turn in itertools.islice(turns, 2):  # the first may be the question said again
         head = text[: turn.start()].strip()

@@ -104,8 +104,11 @@ class Prompt:
 
     def options(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings of a call: those of the file, with room for a paragraph if the answer is one."""
-        found = {name: getattr(self.settings, name) for name in ("role", "temperature", "max_tokens", "stop", "shots")}
-        return found | {"max_tokens": max(found["max_tokens"], LONG_TOKENS if fields.get("kind") == "long" else 0)}
+        own = self.settings
+        tokens = max(own.max_tokens, LONG_TOKENS) if fields.get("kind") == "long" else own.max_tokens
+        return {
+            "role": own.role, "temperature": own.temperature, "max_tokens": tokens, "stop": own.stop, "shots": own.shots
+        }  # fmt: skip
 
     def form_of(self, rendering: Rendering) -> Rendering:
         """Return the form that the task is asked in: json if it has no text form."""
@@ -361,7 +364,7 @@ def whole_object(text: str) -> dict[str, Any] | None:
     >>> whole_object('```json\\n{"answer": "Paris"}\\n```'), whole_object('It says {"answer": "Paris"}')
     ({'answer': 'Paris'}, None)
     """
-    body = _FENCE.sub("", text.strip(), count=1).removesuffix("```").strip()
+    body = _unfenced(text).removesuffix("```").strip()
     if not body.startswith("{"):
         return None
     try:
@@ -390,7 +393,13 @@ def ends_in_fragment(text: str, value: Any) -> bool:
 
 def opens_object(text: str) -> bool:
     """Return True if a reply opens with a JSON object, in a fence or not, whole or cut off."""
-    return _FENCE.sub("", text.strip(), count=1).startswith("{")
+    return _unfenced(text).startswith("{")
+
+
+def _unfenced(text: str) -> str:
+    """Remove the opening of a fence at the start of a reply, and the space around the reply."""
+    text = text.strip()
+    return _FENCE.sub("", text, count=1) if text.startswith("`") else text
 
 
 def holds_object(text: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -128,8 +128,8 @@ class Protocol:
         return _safe(text, self._tags)
 
     @cached_property
-    def _tags(self) -> re.Pattern[str]:
-        return any_tag([*self.search, *self.result, *(tag for tag in self.answer if tag != "}"), *self.tags])
+    def _tags(self) -> tuple[str, ...]:
+        return (*self.search, *self.result, *(tag for tag in self.answer if tag != "}"), *self.tags)
 
 
 _template = lru_cache(maxsize=256)(Template.parse)
@@ -137,14 +137,21 @@ _template = lru_cache(maxsize=256)(Template.parse)
 
 
 @lru_cache(maxsize=1024)
-def _safe(text: str, tags: re.Pattern[str]) -> str:
+def _safe(text: str, tags: tuple[str, ...]) -> str:
     """Cached, because passages come again with every turn."""
-    return tags.sub(lambda tag: f"‹{tag[0][1:]}", one_line(harmless(text)))
+    return any_tag(tags).sub(lambda tag: f"‹{tag[0][1:]}", one_line(harmless(text)))
 
 
-def any_tag(tags: Sequence[str]) -> re.Pattern[str]:
-    """Compile a pattern of tags in any case, also in full-width characters and with invisible ones inside."""
-    return re.compile("|".join(UNSEEN.join(map(_either, "".join(tag.split()))) for tag in tags), re.IGNORECASE)
+@cache
+def any_tag(tags: tuple[str, ...]) -> re.Pattern[str]:
+    """Compile a pattern of tags in any case, also in full-width characters and with invisible ones inside.
+
+    Tags with the same first character share it, so that a text without that character is passed over fast.
+    """
+    rests: dict[str, list[str]] = {}
+    for tag in map("".join, map(str.split, tags)):
+        rests.setdefault(tag[0], []).append("".join(UNSEEN + _either(character) for character in tag[1:]))
+    return re.compile("|".join(f"{_either(first)}(?:{'|'.join(rest)})" for first, rest in rests.items()), re.IGNORECASE)
 
 
 def _either(character: str) -> str:
@@ -152,9 +159,10 @@ def _either(character: str) -> str:
     return f"[{re.escape(character)}{wide}]"
 
 
-def names() -> list[str]:
+@cache
+def names() -> tuple[str, ...]:
     """Return the names of the protocols that polyhop has."""
-    return sorted(path.name.removesuffix(".toml") for path in FOLDER.iterdir() if path.name.endswith(".toml"))
+    return tuple(sorted(path.name.removesuffix(".toml") for path in FOLDER.iterdir() if path.name.endswith(".toml")))
 
 
 def named(name: str) -> Protocol:

@@ -73,6 +73,8 @@ class _TaskTimeline:
             self.children = [child for child in self.children if not child.is_over]
             ends = (key for child in over for key in child.join())
             self.frontier = tuple(dict.fromkeys((*self.frontier, *ends)))
+            for child in over:
+                child.task = None  # its context holds the child: both go now, without waiting for the garbage collector
         return self.frontier
 
 

@@ -214,17 +214,20 @@ def passages_in(value: Any) -> Iterator[Passage]:
     match value:
         case Passage():
             yield value
+        case str() | int() | float() | None:
+            return
         case Step():
             for item in fields(value):
                 yield from passages_in(getattr(value, item.name))
-        case str():
-            return
         case Mapping():
             for item in value.values():
                 yield from passages_in(item)
         case Sequence():
             for item in value:
-                yield from passages_in(item)
+                if isinstance(item, Passage):
+                    yield item
+                else:
+                    yield from passages_in(item)
 
 
 # --- as text --------------------------------------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from polyhop.common.text import printable
@@ -49,14 +50,18 @@ class Trace:
     @property
     def defaults(self) -> Counter[str]:
         """The number of calls by task whose replies could not be read, so that the safe default was used."""
-        return +Counter(_tally((call.task, (call.attempt == 1) - (call.output is not None)) for call in self.calls))
+        calls = self.calls
+        if all(call.output is not None for call in calls):
+            return Counter()
+        return +Counter(_tally((call.task, (call.attempt == 1) - (call.output is not None)) for call in calls))
 
     @property
     def layers(self) -> int:
         """The length of the longest chain of language model calls of which each had to wait for the previous one."""
-        if any(call.depth is not None for call in self.calls):
-            return max(call.depth or 0 for call in self.calls)
-        return int(max(self._weights(lambda step: isinstance(step, CALLS)).values(), default=0))
+        depths = [step.depth for step in self.steps if isinstance(step, Ask) and step.depth is not None]
+        if depths:
+            return max(depths)
+        return int(max(self._weights({step.id: isinstance(step, CALLS) for step in self.steps}).values(), default=0))
 
     @property
     def critical_path(self) -> tuple[Step, ...]:
@@ -93,22 +98,21 @@ class Trace:
         """Return the seconds of each step by its id; 0 for a step that has children, whose seconds count instead."""
         parents = {step.parent for step in self.steps}
         own = {step.id: step.seconds if step.own is None else step.own for step in self.steps}
-        return own | {step.id: 0.0 for step in self.steps if isinstance(step, Branch) or step.id in parents}
+        return own | {step.id: 0.0 for step in self.steps if step.id in parents or isinstance(step, Branch)}
 
     def _chain_seconds(self) -> dict[int, float]:
         """Return the seconds of the heaviest chain that ends with each step; prefetched calls know theirs."""
-        seconds, chains = self._own_seconds(), {step.id: step.chain for step in self.steps}
-        return self._weights(lambda step: seconds[step.id], chains)
+        chains = {step.id: step.chain for step in self.steps if step.chain is not None}
+        return self._weights(self._own_seconds(), chains)
 
-    def _weights(
-        self, weigh: Callable[[Step], float], known: Mapping[int, float | None] | None = None
-    ) -> dict[int, float]:
-        """Return, by the id of a step, the weight of the heaviest chain of dependent steps that ends with it."""
+    def _weights(self, own: Mapping[int, float], known: Mapping[int, float] = MappingProxyType({})) -> dict[int, float]:
+        """Return, by the id of a step, the weight of the heaviest chain of dependent steps that ends with it, of which
+        each has its ``own`` weight; a ``known`` weight of a chain is never less than that of the steps before."""
         weights: dict[int, float] = {}
         for step in self.steps:
-            found = (known or {}).get(step.id)
-            before = max(map(weights.__getitem__, step.after), default=0.0)
-            weights[step.id] = weigh(step) + before if found is None or found < before else found
+            before = max([weights[i] for i in step.after], default=0.0)
+            found = known.get(step.id)
+            weights[step.id] = own[step.id] + before if found is None or found < before else found
         return weights
 
     def to_dict(self) -> dict[str, Any]:
@@ -165,31 +169,32 @@ class Usage:
         calls = trace.calls
         scores = [step for step in trace.steps if isinstance(step, Score)]
         all_calls: tuple[Ask | Score, ...] = (*calls, *scores)
-        first = [call.problem is None for call in calls if call.attempt == 1]
-        prompted = _tally((call.model, call.prompt_tokens) for call in all_calls)
-        completed = _tally((call.model, call.completion_tokens) for call in calls)
+        first = [call for call in calls if call.attempt == 1]
+        unread = [call for call in calls if call.problem]
+        prompted = _tally([(call.model, call.prompt_tokens) for call in all_calls])
+        completed = _tally([(call.model, call.completion_tokens) for call in calls])
         return cls(
             calls=len(all_calls),
-            calls_by_task=_tally((call.task, 1) for call in all_calls),
-            calls_by_shots=_tally((f"{call.task} {call.shots}", 1) for call in calls if call.shots is not None),
+            calls_by_task=_tally([(call.task, 1) for call in all_calls]),
+            calls_by_shots=_tally([(f"{call.task} {call.shots}", 1) for call in calls if call.shots is not None]),
             prompt_tokens=sum(prompted.values()),
             completion_tokens=sum(completed.values()),
-            reasoning_tokens=sum(call.reasoning_tokens for call in calls),
+            reasoning_tokens=sum([call.reasoning_tokens for call in calls]),
             prompt_tokens_by_model=prompted,
             completion_tokens_by_model=completed,
-            prompt_words=sum(call.prompt_words for call in all_calls),
-            completion_words=sum(call.completion_words for call in calls),
+            prompt_words=sum([call.prompt_words for call in all_calls]),
+            completion_words=sum([call.completion_words for call in calls]),
             tokens_estimated=bool(scores) or any(call.estimated for call in calls),
             searches=len(trace.searches),
             layers=trace.layers,
-            malformed_by_task=_tally((call.task, 1) for call in calls if call.problem),
+            malformed_by_task=_tally([(call.task, 1) for call in unread]),
             defaulted_by_task=dict(trace.defaults),
-            cut_by_task=_tally((call.task, 1) for call in calls if call.was_cut),
-            parsed_first_try=sum(first),
+            cut_by_task=_tally([(call.task, 1) for call in unread if call.was_cut]),
+            parsed_first_try=sum([call.problem is None for call in first]),
             asked=len(first),
             wasted=wasted,
-            cache_hits=sum(call.cached for call in calls),
-            retries=sum(call.retries for call in all_calls),
+            cache_hits=sum([call.cached for call in calls]),
+            retries=sum([call.retries for call in all_calls]),
             seconds=trace.critical_seconds,
             elapsed=elapsed,
         )

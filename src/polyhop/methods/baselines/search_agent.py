@@ -193,15 +193,15 @@ class Text:
                 "steps": [{"query": turn["query"], "passages": turn["hits"]} for turn in searched],
             }
 
-        def fits(turns: Sequence[Mapping[str, Any]]) -> bool:
-            longest = fields(turns) | {"form": "shown"}
+        def fits(fields: Mapping[str, Any]) -> bool:
+            longest = {**fields, "form": "shown"}
             length = self.run.prompt_tokens(SEARCH_AGENT_WRITE, options=self.options, **longest)
             return length <= self.context_tokens
 
-        if fits(self.turns):
-            return fields(self.turns)
-        turns = cut_oldest(self.turns, fits, self.run)
-        kept = fit_items(turns[::-1], lambda few: fits(few[::-1]))[::-1]
+        if fits(whole := fields(self.turns)):
+            return whole
+        turns = cut_oldest(self.turns, lambda cut: fits(fields(cut)), self.run)
+        kept = fit_items(turns[::-1], lambda few: fits(fields(few[::-1])))[::-1]
         note_left_out(self.run, turns=[turn["text"] for turn in turns[: len(turns) - len(kept)]])
         return fields(kept)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources.abc import Traversable
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PrivateAttr, model_validator
 
@@ -31,6 +31,18 @@ FORMS: Mapping[str, Continues] = MappingProxyType({"turn": "turn", "text": "text
 OutputT = TypeVar("OutputT", bound="Output")
 
 
+class Origin(NamedTuple):
+    """The reply that an output was read from, and the question that was asked."""
+
+    completion: Completion | None = None
+    question: str = ""
+    may_decline: bool = False
+    parsed: bool = True
+
+
+_NO_ORIGIN = Origin()
+
+
 class Output(BaseModel):
     """A task's typed output; ``completion`` is the reply it came from (text, tokens, log-probabilities).
 
@@ -45,10 +57,7 @@ class Output(BaseModel):
     USABLE_INCOMPLETE: ClassVar[bool] = False
 
     model_config = ConfigDict(frozen=True, extra="ignore", str_strip_whitespace=True, coerce_numbers_to_str=True)
-    _completion: Completion | None = PrivateAttr(default=None)
-    _question: str = PrivateAttr(default="")
-    _parsed: bool = PrivateAttr(default=True)
-    _may_decline: bool = PrivateAttr(default=False)
+    _origin: Origin | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
     @classmethod
@@ -67,8 +76,9 @@ class Output(BaseModel):
 
         By default a reply lacks its answer if ``ANSWER`` is a required field and empty.
         """
-        required = self.ANSWER and type(self).model_fields[self.ANSWER].is_required()
-        return f'the "{self.ANSWER}" must not be empty' if required and not self.own_answer else None
+        if self.own_answer or not self.ANSWER or not type(self).model_fields[self.ANSWER].is_required():
+            return None
+        return f'the "{self.ANSWER}" must not be empty'
 
     @property
     def own_answer(self) -> str:
@@ -77,19 +87,25 @@ class Output(BaseModel):
 
     def declines(self, answer: str) -> bool:
         """Return True if ``answer`` only says that the question has none."""
-        return is_non_answer(answer, self._question)
+        return is_non_answer(answer, self._known_origin.question)
+
+    @property
+    def _known_origin(self) -> Origin:
+        """The reply that this output was read from, and the question that was asked, as far as they are known."""
+        private = self.__pydantic_private__ or {}  # pydantic's own look-up takes ten times as long
+        return private.get("_origin") or _NO_ORIGIN
 
     @property
     def may_decline(self) -> bool:
         """True if the prompt let the reply say that the question has no answer."""
-        return self._may_decline
+        return self._known_origin.may_decline
 
     @property
     def completion(self) -> Completion:
         """The model's reply that this output was read from."""
-        if self._completion is None:
+        if (completion := self._known_origin.completion) is None:
             raise AttributeError("this output was not made by a language model call")
-        return self._completion
+        return completion
 
     def with_completion(
         self, completion: Completion, question: str = "", fields: Fields = MappingProxyType({})
@@ -98,24 +114,22 @@ class Output(BaseModel):
         the form of the kind of question that the call's ``fields`` name."""
         form = in_form_of(fields.get("kind", "qa"), self.own_answer)
         output = self if form == self.own_answer else self.model_copy(update={self.ANSWER: form})
-        output._completion = completion
-        output._question = question
-        output._may_decline = bool(fields.get(MAY_DECLINE))
+        output._origin = Origin(completion, question, bool(fields.get(MAY_DECLINE)), self.parsed)
         return output
 
     @property
     def parsed(self) -> bool:
         """False if the reply could not be read: the output is the task's default, or what was kept of the reply."""
-        return self._parsed
+        return self._known_origin.parsed
 
     def marked_unread(self) -> Self:
         """Mark the output as that of a reply that could not be read; return it."""
-        self._parsed = False
+        self._origin = self._known_origin._replace(parsed=False)
         return self
 
     def probability(self, answer: str, *, least: bool = False) -> float | None:
         """Return the probability of the answer's first occurrence in the reply (``Completion.probability``)."""
-        return self.completion.probability(answer, least=least, question=self._question)
+        return self.completion.probability(answer, least=least, question=self._known_origin.question)
 
 
 @cache

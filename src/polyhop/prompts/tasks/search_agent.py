@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import dropwhile
 from typing import NamedTuple
 
@@ -126,9 +126,15 @@ def read_piece(text: str, fields: Fields) -> dict[str, str | None]:
 
 def shown_text(text: str, fields: Fields) -> str:
     """Return the text so far as a user's turn shows it: only the tags of the protocol are tags."""
-    tags = {tag for pair in fields["tags"].values() for tag in pair} - {"}"}
-    pieces = re.split(f"({'|'.join(map(re.escape, sorted(tags)))})", text)
-    return "".join(piece if piece in tags else harmless(piece) for piece in pieces)
+    pieces = _tags_of(tuple(map(tuple, fields["tags"].values()))).split(text)
+    return "".join([piece if i % 2 else harmless(piece) for i, piece in enumerate(pieces)])
+
+
+@cache
+def _tags_of(marks: tuple[tuple[str, ...], ...]) -> re.Pattern[str]:
+    """Compile the tags of a protocol, as a group."""
+    tags = {tag for pair in marks for tag in pair} - {"}"}
+    return re.compile(f"({'|'.join(map(re.escape, sorted(tags)))})")
 
 
 def write_piece(output: Piece, fields: Fields) -> str:
