@@ -111,7 +111,7 @@ def _try(name: str, options: PipelineOptions) -> str:
     from polyhop.cli.answers import cut_replies
     from polyhop.cli.show import clean
     from polyhop.pipeline import Pipeline
-    from polyhop.prompts.prompt import holds_object
+    from polyhop.prompts.json_objects import holds_object
 
     with Pipeline(None, "direct", **replace(options, lm=name, cache=False).arguments()) as pipeline:
         answer = pipeline.ask("Which planet do we live on?")

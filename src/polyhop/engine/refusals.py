@@ -17,7 +17,7 @@ from polyhop.engine.call import Call, Caller
 from polyhop.engine.tool_call import ToolCalling
 from polyhop.errors import ContinuationRefused, Refused, SchemaRefused
 from polyhop.lm.base import Completion
-from polyhop.prompts.prompt import holds_object
+from polyhop.prompts.json_objects import holds_object
 from polyhop.redaction import redacted
 
 logger = logging.getLogger("polyhop.lm")

@@ -18,10 +18,11 @@ import orjson
 from polyhop.common.text import sentences, without_citation_marks
 from polyhop.prompts.answers import clean_value
 from polyhop.prompts.cleaning import clean_replies, is_chatter, without_copies
+from polyhop.prompts.json_objects import holds_object
 from polyhop.prompts.kinds import find_named
 from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.parsing import Fields, Malformed, after_label, after_marker, has_marker, quotable, reply_parts
-from polyhop.prompts.prompt import Prompt, holds_object
+from polyhop.prompts.prompt import Prompt
 from polyhop.prompts.tasks import Output
 
 MAX_CHARS = 1_000

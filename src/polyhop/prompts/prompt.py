@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from pydantic import ValidationError
 from polyhop.errors import UsageError
 from polyhop.prompts.answers import MAX_BARE_ANSWER_WORDS
 from polyhop.prompts.cleaning import clean_replies, without_slot_strings
+from polyhop.prompts.json_objects import holds_object, objects, opens_object, whole_object
 from polyhop.prompts.kinds import in_words_of
 from polyhop.prompts.loading import Demonstration, PromptSettings, Template, filled
 from polyhop.prompts.parsing import Malformed, reply_parts
@@ -32,8 +32,6 @@ logger = logging.getLogger("polyhop.prompts")
 Rendering: TypeAlias = Literal["text", "json"]
 RenderingChoice: TypeAlias = Literal["auto", "text", "json"]
 Turn: TypeAlias = dict[str, str]
-MAX_OBJECTS = 100
-"""Opening braces of a reply that are tried as the start of a JSON object; a reply of more has none."""
 _EXAMPLE_SWITCHES = {"thoughts": True, "asks_query": True, "mode": "evidence", "typed": True, "kind": "qa"}
 """Switches of a call that is only shown; the others are off."""
 NO_EXAMPLE = "{} has no demonstrations to show a call from: see its prompt without --rendered"
@@ -42,11 +40,6 @@ LONG_TOKENS = 512
 _PROSE = {"rationale", "thought", "summary"}
 """Fields of prose, whose beginning is worth reading if the rest was cut."""
 _ONE_OBJECT = "the reply must be one JSON object"
-_JSON = json.JSONDecoder(strict=False)  # models leave line breaks inside strings
-_LINE_END = re.compile(r"[ \t`*\]]*+(?:\n|\Z)")
-_BRACE = re.compile(r"[{}]")
-_FENCE = re.compile(r"\A```\w*\s*")
-_OBJECT = re.compile(r"(?<!\\boxed)(?<!\\text)\{")
 
 
 Tests: TypeAlias = tuple[tuple[str, bool], ...]
@@ -323,57 +316,6 @@ def faults(error: ValidationError) -> str:
     return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
 
 
-# --- the json form -----------------------------------------------------------------------------------------------
-
-
-def objects(text: str) -> list[dict[str, Any]]:
-    """Return the JSON objects of a reply that end their lines, those inside another left out; [] if its braces do not
-    match.
-
-    An object that words follow is quoted. A brace that is left open, or alone after the last object, may belong to an
-    object that was cut off or is broken: then any object before or within it may be quoted.
-
-    >>> objects('Not "{"answer": "Rome"}", but:\\n{"answer": "Paris"}'), objects('{"thought": "not {"answer": "Rome"}')
-    ([{'answer': 'Paris'}], [])
-    """
-    found: list[dict[str, Any]] = []
-    position = depth = attempts = 0
-    closed = False
-    while brace := _BRACE.search(text, position):
-        position, closed = brace.end(), False
-        if brace[0] == "}":
-            depth = max(depth - 1, 0)
-            continue
-        attempts += 1
-        if attempts > MAX_OBJECTS:
-            return []
-        try:
-            value, position = _JSON.raw_decode(text, brace.start())
-        except (ValueError, RecursionError):
-            depth += 1
-            continue
-        closed = depth == 0
-        if closed and _LINE_END.match(text, position):
-            found.append(value)
-    return found if closed else []
-
-
-def whole_object(text: str) -> dict[str, Any] | None:
-    """Return the JSON object that is a whole reply, or its one fenced block; None for any other reply.
-
-    >>> whole_object('```json\\n{"answer": "Paris"}\\n```'), whole_object('It says {"answer": "Paris"}')
-    ({'answer': 'Paris'}, None)
-    """
-    body = _unfenced(text).removesuffix("```").strip()
-    if not body.startswith("{"):
-        return None
-    try:
-        value: dict[str, Any] = _JSON.decode(body)
-    except (ValueError, RecursionError):
-        return None
-    return value
-
-
 def ends_in_fragment(text: str, value: Any) -> bool:
     """Return True if a short text of an output is the end of the reply, which stops there without a full stop.
 
@@ -389,19 +331,3 @@ def ends_in_fragment(text: str, value: Any) -> bool:
         items = value.values() if isinstance(value, Mapping) else value
         return any(ends_in_fragment(text, item) for item in items)
     return False
-
-
-def opens_object(text: str) -> bool:
-    """Return True if a reply opens with a JSON object, in a fence or not, whole or cut off."""
-    return _unfenced(text).startswith("{")
-
-
-def _unfenced(text: str) -> str:
-    """Remove the opening of a fence at the start of a reply, and the space around the reply."""
-    text = text.strip()
-    return _FENCE.sub("", text, count=1) if text.startswith("`") else text
-
-
-def holds_object(text: str) -> bool:
-    """Return True if a JSON object begins anywhere in a reply; LaTeX's braces begin none."""
-    return _OBJECT.search(text) is not None
