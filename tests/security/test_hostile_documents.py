@@ -1,7 +1,7 @@
 """Documents of every kind that wish harm: each is read or told of by its name, within its time and room; the next one
 is read, nothing outside the folder is, and a text before what is hostile is kept.
 
-``POLYHOP_HOSTILE=1000`` draws as many documents and makes the bombs a hundred times as large.
+``POLYHOP_TRIES=20`` draws 3,000 documents and makes the bombs twenty times as large.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from polyhop.data.documents import passages_of
 from polyhop.errors import DataError
 from polyhop.types import Passage
 from tests.kit.hostile_documents import BOMBS, KEPT, drawn, write
+from tests.kit.tally import count
 from tests.kit.terminal import Cli, cli
+from tests.kit.tries import tries
 
 __all__ = ["cli"]
 
-COUNT, SCALE = (int(os.environ["POLYHOP_HOSTILE"]), 100) if "POLYHOP_HOSTILE" in os.environ else (150, 2)
+COUNT, SCALE = tries(150), min(100, 2 * int(os.environ.get("POLYHOP_TRIES", "1")))
 """Documents that are drawn, and the size of bombs."""
 MAX_TIMES = 500
 """Maximum characters of passages for each byte of a small document."""
@@ -45,6 +47,7 @@ def test_a_bomb_is_read_or_told_of_and_the_next_document_is_read(bomb: str, tmp_
     path = BOMBS[bomb](tmp_path, SCALE)
     with Converter(seconds=30) as converter:
         passages, fault = fault_of(converter, path)
+        count("hostile inputs")
         assert passages or path.name in fault
         written = sum(len(passage.text) + len(passage.title) for passage in passages)
         assert written <= max(MAX_TIMES * path.stat().st_size, 10_000_000)
@@ -70,6 +73,7 @@ def test_any_document_is_read_or_told_of_and_nothing_before_the_harm_is_lost(tmp
             assert "sesame" not in whole, path
             assert not any(c in whole for c in "\x00\x1b\ud800\x07"), path
             assert {passage.metadata["source"] for passage in passages} == {path.name}
+    count("hostile inputs", COUNT)
     assert read >= COUNT / 3
 
 

@@ -1,12 +1,11 @@
 """Servers of every kind that answer harm: a value of the right type or an error in one printable line, nothing else.
 
-``POLYHOP_HOSTILE=1000`` tries as many replies per client.
+``POLYHOP_TRIES=40`` tries 1,000 replies per client.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from math import isfinite
@@ -29,9 +28,11 @@ from tests.kit.hostile_json import spoiled
 from tests.kit.lm_client import request
 from tests.kit.openai_server import Fault, Received
 from tests.kit.retrieval_services import KEY, FakeService
+from tests.kit.tally import count
+from tests.kit.tries import tries
 from tests.security.test_fuzz import usable
 
-COUNT = int(os.environ.get("POLYHOP_HOSTILE", "8"))
+COUNT = tries(25)
 """Replies per client."""
 
 PASSAGES = [Passage(f"p{n}", f"Mill {n}", "The mill was made of stone. " * n) for n in range(1, 5)]
@@ -195,6 +196,7 @@ async def test_any_reply_of_a_server_is_read_or_told_of_in_a_line(name: str) -> 
             except PolyhopError as error:
                 errors[str(error)] = body[:300]
         await client.aclose()
+    count("hostile inputs", COUNT)
     assert errors
     for message, reply in errors.items():
         assert message.isprintable(), reply

@@ -2,7 +2,7 @@
 searched, which links are followed, which tools are called, what is cited and what is answered stay as they are without
 these texts.
 
-docs/injection.md has the table of what was tried. ``POLYHOP_HOSTILE=20`` tries every text in as many worlds per method.
+docs/injection.md has the table of what was tried. ``POLYHOP_TRIES=20`` tries every text in five worlds per method.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from polyhop.trace.steps import AskWithTools
 from tests.kit.injections import INJECTIONS, STEERS, Steadfast
 from tests.kit.question_data import question_for
 from tests.kit.random_world import BOOK, World
+from tests.kit.tally import count
 from tests.security.test_injections import ABLE
 
 TEXTS = (*INJECTIONS, *STEERS)
-STRIDE, WORLDS = (1, int(os.environ["POLYHOP_HOSTILE"])) if "POLYHOP_HOSTILE" in os.environ else (4, 1)
+TIMES = int(os.environ.get("POLYHOP_TRIES", "1"))
+STRIDE, WORLDS = max(1, 4 // TIMES), max(1, TIMES // 4)
 """Every how many texts are tried, and worlds for each method and text."""
 SETTINGS: dict[str, dict[str, Any]] = {"hops": {"scorer": "likelihood"}}
-
 FAST_STRIDE = 40  # of the texts that the fast test tries
 RANKED_BY_WORDS = {
     "hops": ("tasks", "tools"),
@@ -77,6 +78,7 @@ async def check(method: str, number: int, world: int) -> None:
     honest, steered = [
         done(*await played(method, each), each) for each in (Steadfast.of(plain, ""), Steadfast.of(plain, text))
     ]
+    count("hostile inputs")
     for name in RANKED_BY_WORDS.get(method, honest):
         assert steered[name] == honest[name], (method, name, text, world)
 
