@@ -319,6 +319,19 @@ async def test_a_cancelled_call_ends_the_work_over_http(mode: str) -> None:
         assert not (await asking.call_tool("search_passages", {"query": "Alien"})).is_error
 
 
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_client_that_is_gone_ends_the_work_over_http(mode: str) -> None:
+    model = Slow()
+    async with over_http(service(lm=model)) as url:
+        async with client(url, mode) as asking:
+            call = asyncio.ensure_future(
+                asking.call_tool("answer_question", {"question": QUESTION, "method": "direct"})
+            )
+            await asyncio.wait_for(model.asked.wait(), PATIENCE)
+        await asyncio.gather(call, return_exceptions=True)
+        await asyncio.wait_for(model.left.wait(), PATIENCE)
+
+
 # --- over HTTP ---------------------------------------------------------------------------------------------------
 
 

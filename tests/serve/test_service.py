@@ -117,13 +117,13 @@ async def test_settings_of_the_default_method_apply_to_it_only(serving: Serving)
         (AskRequest(QUESTION, kind="quiz"), UnknownName, "kind of question 'quiz'"),  # type: ignore[arg-type]
         (AskRequest(QUESTION, settings={"kk": 1}), UnknownName, "did you mean 'k'"),
         (AskRequest(QUESTION, settings={"k": 0}), SettingError, "k=0"),
-        (AskRequest(QUESTION, settings={"k": 10_001}), SettingError, "more than 10000"),
+        (AskRequest(QUESTION, settings={"k": 101}), SettingError, "more than 100, the maximum"),
         (
             AskRequest(QUESTION, method="tor", settings={"widths": [5, 10**9]}),
             SettingError,
             "widths=1000000000 is more than",
         ),
-        (AskRequest(QUESTION, settings={"k": "10001"}), SettingError, "k=10001 is more than 10000"),
+        (AskRequest(QUESTION, settings={"k": "101"}), SettingError, "k=101 is more than 100,"),
         (AskRequest(QUESTION, settings={"k": 10**30}), SettingError, "k=10{30}: Input should be less"),
         (AskRequest(QUESTION, max_calls=10**30), SettingError, "max_calls=10{30}: must be above 0 and at most"),
         (AskRequest(QUESTION, method="auto-cot", settings={"pool": "/etc/hosts"}), SettingError, "pool names a file"),

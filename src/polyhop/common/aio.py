@@ -83,20 +83,24 @@ async def gather(
     """
     tasks = [(start or asyncio.get_running_loop().create_task)(coroutine) for coroutine in work]
 
-    def cancel_all(failed: asyncio.Task[T] | None = None) -> None:
-        error = None if failed is None or failed.cancelled() else failed.exception()
-        if failed is None or (error is not None and not isinstance(error, Waiting)):
-            for task in tasks:
+    others = list(tasks)
+
+    def cancel_others(failed: asyncio.Task[T]) -> None:
+        error = None if failed.cancelled() else failed.exception()
+        if error is not None and not isinstance(error, Waiting):
+            for task in others:
                 task.cancel()
+            others.clear()  # once: a thousand that fail together must not cancel each other a million times
 
     if not finish_all:
         for task in tasks:
-            task.add_done_callback(cancel_all)
+            task.add_done_callback(cancel_others)
     if tasks:
         try:
             await asyncio.wait(tasks)
         except asyncio.CancelledError:
-            cancel_all()
+            for task in tasks:
+                task.cancel()
             await asyncio.wait(tasks)
             raise
     if errors := [error for task in tasks if not task.cancelled() and (error := task.exception())]:

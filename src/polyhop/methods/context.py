@@ -45,16 +45,21 @@ def cut_to_fit(passages: Sequence[Passage], fits: Callable[[list[Passage]], bool
     kept = list(passages)
     if fits(kept):
         return kept
-    while kept:
-        last = kept.pop()
 
-        def with_last(tokens: int, kept: list[Passage] = kept, last: Passage = last) -> list[Passage]:
-            return [*kept, replace(last, text=run.truncate(last.text, tokens))]
+    def cut(count: int, tokens: int) -> list[Passage]:
+        """The first passages, the last of them shortened."""
+        last = kept[count - 1]
+        return [*kept[: count - 1], replace(last, text=run.truncate(last.text, tokens))]
 
-        if fits(with_last(0)):
-            length = run.count_tokens(last.text)
-            return with_last(bisect_right(range(1, length + 1), False, key=lambda tokens: not fits(with_last(tokens))))
-    return kept
+    count = _largest(len(kept), lambda count: fits(cut(count, 0)))
+    if not count:
+        return []
+    return cut(count, _largest(run.count_tokens(kept[count - 1].text), lambda tokens: fits(cut(count, tokens))))
+
+
+def _largest(limit: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest number up to ``limit`` that fits, with few trials; 0 if none does."""
+    return bisect_right(range(1, limit + 1), False, key=lambda number: not fits(number))
 
 
 def cut_oldest(
@@ -81,10 +86,11 @@ def fit_passages(passages: Sequence[Passage], fits: Callable[[list[Passage]], bo
     The first one, if it is still too long when it is alone, is cut at its end. Whatever was lost is noted in the trace.
     """
     titles = [replace(passage, text="") for passage in passages]
-    shorter = [[*passages[:whole], *titles[whole:]] for whole in range(len(passages), 0, -1)]
-    shorter += [[*passages[:1], *titles[1:count]] for count in range(len(passages) - 1, 0, -1)]
-    kept = next(filter(fits, shorter), None)
-    if kept is None:
+    if whole := _largest(len(passages), lambda whole: fits([*passages[:whole], *titles[whole:]])):
+        kept = [*passages[:whole], *titles[whole:]]
+    elif count := _largest(len(passages) - 1, lambda count: fits([*passages[:1], *titles[1:count]])):
+        kept = [*passages[:1], *titles[1:count]]
+    else:
         kept = cut_to_fit(passages[:1], fits, run)
     _note_cut(passages, kept, run)
     return kept
@@ -100,8 +106,7 @@ def _note_cut(passages: Sequence[Passage], kept: Sequence[Passage], run: Run) ->
 
 def fit_items(items: Sequence[T], fits: Callable[[list[T]], bool]) -> list[T]:
     """Keep the first ``items``, as many as fit."""
-    count = bisect_right(range(1, len(items) + 1), False, key=lambda count: not fits(list(items[:count])))
-    return list(items[:count])
+    return list(items[: _largest(len(items), lambda count: fits(list(items[:count])))])
 
 
 def note_left_out(run: Run, **names: Sequence[str]) -> None:

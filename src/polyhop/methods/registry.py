@@ -96,15 +96,20 @@ class Setting:
 
     def parse(self, value: Any, method: str) -> Any:
         """Convert ``value``, typed or text from a command line (``"5,3,3"``), to the type of this setting."""
-        adapter: TypeAdapter[Any] = TypeAdapter(self.type)
         given = value
         if isinstance(value, str) and typing.get_origin(self.type) is not typing.Literal and self.type is not str:
             value = value.split(",") if _is_sequence(self.type) else value
         try:
-            return adapter.validate_python(value)
+            return _adapter(self.type).validate_python(value)
         except ValidationError as error:
             wrong = error.errors()[0]["msg"]
             raise SettingError(f"{method}: {self.name}={brief(given)}: {wrong} (default: {self.default!r})") from None
+
+
+@cache
+def _adapter(hint: Any) -> TypeAdapter[Any]:
+    """Return the validator of a type. Building one takes a millisecond, which a server would spend on every request."""
+    return TypeAdapter(hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""API keys, and limits per client: request rate and concurrency."""
+"""API keys; limits per client: request rate and concurrency; and the memory that the requests of all share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from time import monotonic
 
 from polyhop.common.text import counted
 from polyhop.errors import DataError, SettingError
-from polyhop.serve.errors import TooManyRequests
+from polyhop.serve.errors import Busy, TooManyRequests
 
 CLIENT: ContextVar[str] = ContextVar("polyhop_client", default="")
 """The name of the key of the current request; "" without keys. A client sees only its own answers."""
@@ -137,3 +137,30 @@ class ClientLimits:
 
     def _forget(self, now: float) -> None:
         self._uses = {name: use for name, use in self._uses.items() if use.running or use.paid_until > now}
+
+
+class SharedMemory:
+    """Bytes that all requests share: at most ``max_bytes`` are taken at a time."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes, self.taken = max_bytes, 0
+
+    @contextmanager
+    def taking(self) -> Iterator[Callable[[int], None]]:
+        """Give a function that takes bytes until the block ends.
+
+        Raises:
+            Busy: there are not as many left.
+        """
+        own = 0
+
+        def take(size: int) -> None:
+            nonlocal own
+            if self.taken + size > self.max_bytes:
+                raise Busy("the requests under way are too large together; try again later")
+            own, self.taken = own + size, self.taken + size
+
+        try:
+            yield take
+        finally:
+            self.taken -= own

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
@@ -13,19 +12,14 @@ import orjson
 from polyhop.answer import Answer
 from polyhop.common.text import check_text, counted
 from polyhop.engine.options import REQUEST_LIMITS, Option
-from polyhop.errors import SettingError, UnknownName, UsageError, brief
-from polyhop.methods.registry import Method, method_named
+from polyhop.errors import UnknownName, UsageError
+from polyhop.methods.registry import method_named
+from polyhop.serve.bounds import MAX_CALLS, check_no_file, check_settings, is_raised
 from polyhop.trace import plain
 from polyhop.types import Kind
 
-MAX_PASSAGES = 100
-"""Maximum number of hits of one search."""
-
 MAX_BATCH_PASSAGES = 20_000
 """Maximum number of hits of all the searches of one request."""
-
-MAX_SETTING = 10_000
-"""The largest number that a client may give a setting, so that none exhausts the memory."""
 
 
 @dataclass(frozen=True)
@@ -96,14 +90,20 @@ class RequestPolicy:
         with naming("kind"):
             if request.kind not in get_args(Kind):
                 raise UnknownName("kind of question", request.kind, get_args(Kind))
-        own = self.settings if method.name == self.method else {}
+        own = self.settings if method.name == self.method else method.resolve({})
         with naming("settings"):
-            settings = _settings(method, own, request.settings)
+            check_no_file(method, request.settings)
+            parsed = method.resolve(request.settings)
+            given = {name: parsed[name] for name in request.settings}
+            check_settings(method, own, given)
+        own_limits = dict(self.limits)
+        if own_limits.get("max_calls") is None and (request.max_calls is not None or is_raised(own, given)):
+            own_limits["max_calls"] = MAX_CALLS
         limits = {
-            name: _stricter(option, self.limits.get(name), getattr(request, name))
+            name: _stricter(option, own_limits.get(name), getattr(request, name))
             for name, option in REQUEST_LIMITS.items()
         }
-        return replace(request, method=method.name, corpus=corpus, settings=settings, **limits)
+        return replace(request, method=method.name, corpus=corpus, settings={**own, **given}, **limits)
 
     def readable(self, query: str) -> str:
         """Return a query cut to the maximum length, a question mark in place of half of a surrogate pair."""
@@ -141,32 +141,3 @@ def _stricter(option: Option, own: Any, given: Any) -> Any:
     with naming(option.name):
         option.check(given)
     return given if own is None or option.tighten is None else option.tighten(own, given)
-
-
-def _settings(method: Method, own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the method's settings: ``own``, with those ``given`` by a client.
-
-    A client may name no file of the server and no number above ``MAX_SETTING``, not even written as text.
-    """
-    known = method.settings
-    if files := [name for name in given if name in known and known[name].names_file]:
-        raise SettingError(f"{method.name}: {files[0]} names a file, which a client of this service may not")
-    settings = method.resolve({**own, **given})
-    for name in given:
-        if (largest := max(_numbers(settings[name]), default=0)) > MAX_SETTING:
-            raise SettingError(
-                f"{method.name}: {name}={brief(largest)} is more than {MAX_SETTING}, the maximum of this service"
-            )
-    return settings
-
-
-def _numbers(value: Any) -> Iterator[float]:
-    """Yield the absolute values of the numbers in a setting."""
-    match value:
-        case bool() | str():
-            return
-        case int() | float():
-            yield math.inf if math.isnan(value) else abs(value)
-        case Sequence():
-            for item in value:
-                yield from _numbers(item)

@@ -26,11 +26,11 @@ from polyhop.errors import SettingError, UsageError, brief
 from polyhop.methods.registry import method_named
 from polyhop.pipeline import Pipeline
 from polyhop.serve.answer_cache import AnswerCache
+from polyhop.serve.bounds import MAX_PASSAGES as MAX_PASSAGES
 from polyhop.serve.errors import Busy, OutOfTime, Stopping, UnknownCorpus, UnknownTrace
 from polyhop.serve.limits import CLIENT
 from polyhop.serve.metrics import Metrics
 from polyhop.serve.requests import MAX_BATCH_PASSAGES, RequestPolicy, naming, pipeline_key
-from polyhop.serve.requests import MAX_PASSAGES as MAX_PASSAGES
 from polyhop.serve.requests import AskRequest as AskRequest
 from polyhop.serve.requests import AskResponse as AskResponse
 from polyhop.serve.requests import AskStarted as AskStarted

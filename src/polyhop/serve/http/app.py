@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from errno import EADDRINUSE
 from importlib.resources import files
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 PAGE = Path(str(files("polyhop.serve"))) / "page"
 VIEW = Path(str(files("polyhop.trace"))) / "view"
 
-_LAST_SECONDS = 5
-"""Time after the service has closed in which the last responses are sent."""
+_LAST_SECONDS = 1
+"""Time after the service has closed in which the last responses are sent; connections that remain are aborted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,12 +149,13 @@ async def serve_app(app: Any, service: Service, host: str, port: int, *, client_
     """Serve any ASGI app over a service, as ``serve`` does. A client that reads nothing of its response for
     ``client_timeout`` seconds is disconnected. ``path``: the app's path, for the log."""
     uvicorn = require("uvicorn", "serve", "polyhop serve")
+    raise_file_limit()
     listening = listen(host, port)
     with listening:
         await service.open()
         usual = {"log_config": None, "access_log": False, "server_header": False, "lifespan": "on"}
         config = uvicorn.Config(app, http=impatient_protocol(client_timeout), **usual)
-        config.timeout_graceful_shutdown = int(service.grace) + _LAST_SECONDS
+        config.timeout_graceful_shutdown = int(service.grace) + 2 * _LAST_SECONDS  # should aborting not help
         server = uvicorn.Server(config)
         address = listening.getsockname()
         url = url_of(address[0], address[1]) + path
@@ -173,23 +174,60 @@ async def serve_app(app: Any, service: Service, host: str, port: int, *, client_
 
 
 def impatient_protocol(client_timeout: float) -> type[asyncio.Protocol]:
-    """Return uvicorn's protocol, which aborts a connection whose client reads nothing for ``client_timeout`` seconds. A
-    regular close would wait until the client has read everything."""
+    """Return uvicorn's protocol, which aborts a connection whose client reads nothing for ``client_timeout`` seconds,
+    sends no whole head in that time, or still sends after it was answered. A regular close would wait until the client
+    has read everything."""
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
     class ImpatientProtocol(AutoHTTPProtocol):  # type: ignore[misc]  # one of two classes
-        _end: asyncio.TimerHandle | None = None
+        _reading: asyncio.TimerHandle | None = None
+        _sending: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            self._sending = self._abort_after(client_timeout)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._stop(self._sending)
+                self._sending = None
+            elif self._sending is None:  # a part of the next head, or the rest of a body that is not wanted
+                self._sending = self._abort_after(min(client_timeout, self.timeout_keep_alive))
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            self._end = asyncio.get_running_loop().call_later(client_timeout, self.transport.abort)
+            self._reading = self._abort_after(client_timeout)
 
         def resume_writing(self) -> None:
             super().resume_writing()
-            if self._end is not None:
-                self._end.cancel()
+            self._stop(self._reading)
+
+        def connection_lost(self, error: Exception | None) -> None:
+            self._stop(self._reading)
+            self._stop(self._sending)
+            super().connection_lost(error)
+
+        def _abort_after(self, seconds: float) -> asyncio.TimerHandle:
+            return asyncio.get_running_loop().call_later(seconds, self.transport.abort)
+
+        def _stop(self, timer: asyncio.TimerHandle | None) -> None:
+            if timer is not None:
+                timer.cancel()
 
     return ImpatientProtocol
+
+
+def raise_file_limit() -> None:
+    """Let this process have as many open files as its owner may allow it: every connection is one."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with suppress(OSError, ValueError):  # macOS allows fewer than it says
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 @contextmanager
@@ -229,8 +267,12 @@ def url_of(host: str, port: int) -> str:
 
 
 async def _close_with(server: Any, service: Service) -> None:
-    """Close the service as soon as the server starts to shut down."""
+    """Close the service as soon as the server starts to shut down, and then the connections of clients that still send
+    or do not read."""
     while not server.should_exit:  # noqa: ASYNC110 - uvicorn sets it in its signal handler
         await asyncio.sleep(0.05)
     LOG.info("stopping")
     await service.aclose()
+    await asyncio.sleep(_LAST_SECONDS)
+    for connection in list(server.server_state.connections):
+        connection.transport.abort()

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 
 from polyhop.common.text import counted
 from polyhop.errors import PolyhopError
-from polyhop.serve.errors import NotAllowed
+from polyhop.serve.errors import ClientGone, NotAllowed
 from polyhop.serve.http.errors import RequestError, error_response, headers_of
 from polyhop.serve.http.replies import encoded
-from polyhop.serve.limits import CLIENT, ClientLimits, Keys
+from polyhop.serve.limits import CLIENT, ClientLimits, Keys, SharedMemory
 from polyhop.serve.logs import LOG, REQUEST
 from polyhop.serve.metrics import Metrics
 
@@ -41,6 +41,9 @@ HEADERS = (
 QUIET = frozenset({"/health", "/ready", "/metrics"})
 """Paths that are requested too often to be logged."""
 
+MAX_BODIES_BYTES = 64 << 20
+"""Maximum size of all bodies in memory, unless a single one may be larger."""
+
 _ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
@@ -50,7 +53,8 @@ class Gate:
 
     ``hosts``: host names that a request may use, None for any. On the loopback they stop DNS rebinding: a page of
     another site cannot reach the server under another name. The body has at most ``max_body_bytes`` and must
-    arrive within ``client_timeout`` seconds.
+    arrive within ``client_timeout`` seconds; all bodies together have at most ``MAX_BODIES_BYTES``. One request begins
+    in a round of the event loop, so that many at once do not delay those that are under way.
     """
 
     app: App
@@ -59,6 +63,11 @@ class Gate:
     clients: ClientLimits = field(default_factory=ClientLimits)
     max_body_bytes: int = 1_000_000
     client_timeout: float = 30.0
+    _memory: SharedMemory = field(init=False)
+    _turnstile: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_memory", SharedMemory(max(MAX_BODIES_BYTES, self.max_body_bytes)))
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -70,9 +79,13 @@ class Gate:
             self._check_host(headers)
             name = self._client(scope, headers)
             asking = scope["method"] == "POST"
-            with self.clients.admitted(name or _address(scope)) if asking else nullcontext():
+            limits = self.clients.admitted(name or _address(scope)) if asking else nullcontext()
+            with limits, self._memory.taking() as take:
                 if asking:
-                    receive = await self._whole(headers, receive)
+                    receive = await self._whole(headers, receive, take)
+                if scope["path"] not in QUIET:
+                    async with self._turnstile:
+                        await asyncio.sleep(0)
                 token = CLIENT.set(name)
                 try:
                     await self.app(scope, receive, send)
@@ -103,15 +116,16 @@ class Gate:
             raise NotAllowed(f"an API key {wrong}: send Authorization: Bearer KEY")
         return name
 
-    async def _whole(self, headers: dict[bytes, bytes], receive: Receive) -> Receive:
+    async def _whole(self, headers: dict[bytes, bytes], receive: Receive, take: Callable[[int], None]) -> Receive:
         """Read the body to its end. Return a ``receive`` that gives the app the body, then later messages."""
         if not headers.get(b"content-type", b"").lower().startswith(b"application/json"):
             raise RequestError(
                 415, "unsupported_media_type", "the body must be JSON: send Content-Type: application/json"
             )
+        self._check_size(int(headers.get(b"content-length", b"0")))  # the server has checked that it is a number
         try:
             async with asyncio.timeout(self.client_timeout):
-                content = await self._read(receive)
+                content = await self._read(receive, take)
         except TimeoutError:
             raise RequestError(
                 408, "too_slow", f"the body did not arrive within {counted(self.client_timeout, 'seconds')}"
@@ -123,16 +137,22 @@ class Gate:
 
         return following
 
-    async def _read(self, receive: Receive) -> bytes:
+    async def _read(self, receive: Receive, take: Callable[[int], None]) -> bytes:
         parts, size = [], 0
         while True:
             message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone("the client disconnected before its body was whole")
             parts.append(message.get("body", b""))
             size += len(parts[-1])
-            if size > self.max_body_bytes:
-                raise RequestError(413, "too_large", f"the body is larger than {counted(self.max_body_bytes, 'bytes')}")
+            self._check_size(size)
+            take(len(parts[-1]))
             if not message.get("more_body"):
                 return b"".join(parts)
+
+    def _check_size(self, size: int) -> None:
+        if size > self.max_body_bytes:
+            raise RequestError(413, "too_large", f"the body is larger than {counted(self.max_body_bytes, 'bytes')}")
 
 
 @dataclass(frozen=True, slots=True)
