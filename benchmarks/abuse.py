@@ -258,7 +258,7 @@ async def row(served: Served, count: int) -> list[Figure]:
 async def stop(served: Served, count: int) -> list[Figure]:
     """Send a signal while clients of every kind wait; each must be told how it ends."""
 
-    async def told(path: str, body: Any) -> str:
+    async def ending(path: str, body: Any) -> str:
         try:
             async with client.post(served.url + path, json=body) as response:
                 text = await response.text()  # an error if it is cut
@@ -282,7 +282,7 @@ async def stop(served: Served, count: int) -> list[Figure]:
             for _ in range(count // 10):
                 open_ones.enter_context(connected(served.url, small=True)).sendall(content)
         async with session() as client:
-            waiting = [asyncio.ensure_future(told(*kind)) for kind in kinds for _ in range(count // 10)]
+            waiting = [asyncio.ensure_future(ending(*kind)) for kind in kinds for _ in range(count // 10)]
             await until_under_way(client, served.url, len(waiting) + count // 10)
             began = time.perf_counter()
             served.process.send_signal(signal.SIGTERM)
