@@ -41,8 +41,10 @@ def service(**options: Any) -> Service:
 
 
 @pytest.fixture(autouse=True)
-def _sdk() -> None:
+def _sdk(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mcp")
+    sse = pytest.importorskip("sse_starlette.sse")  # its streams end once any server of this process had a signal
+    monkeypatch.setattr(sse.AppStatus, "should_exit", False)
 
 
 @asynccontextmanager

@@ -205,7 +205,9 @@ def http_app(service: Service, options: Options | None = None) -> App:
     """
     tools = server(service)
     from mcp.server.transport_security import TransportSecuritySettings
+    from sse_starlette.sse import AppStatus
 
+    AppStatus.disable_automatic_graceful_drain()  # at a signal the service ends its questions, and each stream with them
     given = options or LOCAL
     hosts = [host + port for host in given.hosts or () for port in ("", ":*")]
     security = TransportSecuritySettings(
