@@ -110,7 +110,7 @@ async def test_settings_of_the_default_method_apply_to_it_only(serving: Serving)
     ("asked", "error", "message"),
     [
         (AskRequest(" "), UsageError, "the question is empty"),
-        (AskRequest("why? " * 20), UsageError, "has 100 characters; at most 80"),
+        (AskRequest("why? " * 20), UsageError, "has 100 characters; the maximum is 80"),
         (AskRequest("half \ud83d"), UsageError, "not valid Unicode"),
         (AskRequest(QUESTION, method="one-rr"), UnknownName, "did you mean 'one-r'"),
         (AskRequest(QUESTION, corpus="west"), UnknownName, "Valid: north, south"),

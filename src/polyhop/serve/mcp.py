@@ -207,7 +207,7 @@ def http_app(service: Service, options: Options | None = None) -> App:
     from mcp.server.transport_security import TransportSecuritySettings
     from sse_starlette.sse import AppStatus
 
-    AppStatus.disable_automatic_graceful_drain()  # at a signal the service ends its questions, and each stream with them
+    AppStatus.disable_automatic_graceful_drain()  # at a signal the service ends its questions, not their streams
     given = options or LOCAL
     hosts = [host + port for host in given.hosts or () for port in ("", ":*")]
     security = TransportSecuritySettings(
