@@ -10,6 +10,7 @@ import signal
 import socket
 import time
 from contextlib import ExitStack, suppress
+from copy import copy
 from typing import Any
 
 import aiohttp
@@ -168,9 +169,9 @@ async def test_many_requests_at_once_do_not_hold_up_health() -> None:
 
     gate = Gate(app)
     headers = [(b"content-type", b"application/json")]
-    asked = {"type": "http", "method": "POST", "path": "/v1/ask", "headers": headers}
-    health = {"type": "http", "method": "GET", "path": "/health", "headers": []}
-    await asyncio.gather(*(gate(dict(scope), whole, unheard) for scope in [*[asked] * 100, health]))
+    asked: dict[str, Any] = {"type": "http", "method": "POST", "path": "/v1/ask", "headers": headers}
+    health: dict[str, Any] = {"type": "http", "method": "GET", "path": "/health", "headers": []}
+    await asyncio.gather(*(gate(copy(scope), whole, unheard) for scope in [*[asked] * 100, health]))
     assert len(began) == 101
     assert began.index("/health") < 5
 
