@@ -93,10 +93,10 @@ def check(out: Path, before: Sequence[Mapping[str, Any]], failed: Mapping[str, s
 def harass(method: str, persona: str, seed: int, out: Path, kinds: Mapping[str, Fault] = KINDS, **more: Any) -> None:
     """Start a run against the server, once more with faults that no attempt survives, and then without any."""
     before: list[dict[str, Any]] = []
-    for start, (share, met) in enumerate(((0.5, kinds), (0.5, {**kinds, **FINAL}), (0.0, kinds))):
+    for start, (share, met) in enumerate(((0.7, kinds), (0.6, {**kinds, **FINAL}), (0.0, kinds))):
         server = ViciousServer(script, persona, seed=seed + start, share=share, kinds=met, late=1.0)
         body = {"extra_body": {"stream": True}} if kinds is not KINDS else {}
-        lm = client_of(server, virtual=True, retries=3, timeout=20, api_key=KEY, **body)
+        lm = client_of(server, virtual=True, retries=8, timeout=20, api_key=KEY, **body)
         failed = run(method, lm, out, **more)
         before = check(out, before, failed)
         count("hostile inputs", sum(server.met.values()) + server.spoiled)
