@@ -1,6 +1,6 @@
 """The triplets of a corpus, extracted by a language model once, for the retrievers ``hipporag:`` and ``triplets:``.
 
-As HippoRAG 2 does at indexing (Gutiérrez et al., 2025, §3.2): the model lists the named entities of a passage, then
+As HippoRAG 2 does at indexing (Gutiérrez et al., 2025): the model lists the named entities of a passage, then
 states it as triplets; two calls per passage. Passages that the file has already are not asked about again, so that the
 same call resumes after a stop, and continues after passages were added. Replies are in the cache, as all are; with
 models of a batch (``evaluation.batches``) the calls go to files.
@@ -138,7 +138,7 @@ async def _all(
 
 
 async def _extracted(pipeline: Pipeline, passage: Passage) -> tuple[Extraction, Usage]:
-    """Ask for the entities of a passage, then for its triplets (§3.2)."""
+    """Ask for the entities of a passage, then for its triplets."""
     said: list[Extraction] = []
 
     async def extract(title: str, run: Run) -> Answer:

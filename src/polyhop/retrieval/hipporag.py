@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from polyhop.retrieval.index import Index
 
 DAMPING, FACTS, PHRASES, PASSAGE_WEIGHT = 0.5, 5, 5, 0.05
-"""§3.3 and the code: the probability of a further step, facts per query, phrases to start at, weight of passages."""
+"""As in the public code: the probability of a further step, facts per query, phrases to start at, weight of passages."""
 SYNONYM_FROM, MAX_SYNONYMS, MIN_CHARACTERS = 0.8, 100, 3
 """The code: the least cosine of synonyms, their number per phrase, and the length of a phrase that can have any."""
 
@@ -62,7 +62,7 @@ class HippoRAG:
 
     Args:
         facts: the number of triplets nearest to a query, from which the model selects.
-        recognise: False for the triplets as they are found, without a model (§6.1).
+        recognise: False for the triplets as they are found, without a model.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class HippoRAG:
         return self._index.links(passage)
 
     async def search_by(self, run: QuestionRun, query: str, k: int) -> Sequence[Passage]:
-        """Return the ``k`` passages at which walks from the selected facts spend most time (§3.3)."""
+        """Return the ``k`` passages at which walks from the selected facts spend most time."""
         numbers, scores = await in_thread(self._nearest_facts, query)
         kept = await self._recognised(run, query, numbers) if self._recognise else numbers
         if not kept:

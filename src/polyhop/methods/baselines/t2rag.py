@@ -61,7 +61,7 @@ async def triplet_driven_thinking(
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,  # ToR §4.2
 ) -> Answer:
-    """Decompose the question into triplets, and resolve them from those of the corpus, until none is open (§3)."""
+    """Decompose the question into triplets, and resolve them from those of the corpus, until none is open."""
     options: Options = {"shots": shots}
     resolved: dict[tuple[str, ...], Triplet] = {}
     unresolved: list[Triplet] = []
@@ -84,7 +84,7 @@ async def triplet_driven_thinking(
         return passages, distinct_triplets(triplets_of(hit for each in hits for hit in each if hit in passages))
 
     async def resolve(passages: Sequence[Passage], facts: Sequence[Triplet]) -> list[Triplet]:
-        """Fill in open triplets from passages and their triplets; return what is resolved now (§3.2)."""
+        """Fill in open triplets from passages and their triplets; return what is resolved now."""
         given: dict[str, Any] = {"question": question, "known": [*resolved.values()], "triplets": [*unresolved]}
         reply = await ask(T2RAG_RESOLVE, **given, facts=facts, passages=passages)
         filled = [triplet.model_dump() for triplet in reply.triplets]
