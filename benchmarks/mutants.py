@@ -78,7 +78,7 @@ class Area:
 
 
 AREAS: Mapping[str, Area] = {
-    "methods": Area(["methods/*.py", "methods/baselines/*.py"], ["tests/methods"]),
+    "methods": Area(["methods/*.py", "methods/baselines/*.py"], ["tests/methods", "tests/engine/test_speculation.py"]),
     "parsers": Area(
         [f"prompts/{name}.py" for name in ("agreement", "answers", "cleaning", "kinds", "last_words", "lines")]
         + [f"prompts/{name}.py" for name in ("non_answers", "parsing", "prompt", "show", "triplets", "turns")],

@@ -36,6 +36,12 @@ def test_the_most_exact_name_has_the_price() -> None:
     assert prices["openai:large"] == prices["pocket"] == Price(5, 6)
 
 
+def test_tokens_of_one_kind_alone_have_a_price() -> None:
+    prices = Prices.of({"*": {"prompt": 1_000_000, "completion": 1_000_000}})
+    assert prices.total(Usage(prompt_tokens_by_model={"a": 3})) == 3
+    assert prices.total(Usage(completion_tokens_by_model={"a": 2})) == 2
+
+
 def test_a_model_without_a_price_is_named_beside_those_with_one() -> None:
     with pytest.raises(
         SettingError, match=r"no price is given for openai:large \(prices are for: openai:small@.*, small\)"

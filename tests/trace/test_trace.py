@@ -391,6 +391,12 @@ def test_usage_is_written_read_and_added() -> None:
     assert both.tokens_estimated
     assert add_usage([Usage(), one]).tokens_estimated
     assert add_usage([]) == Usage()
+    assert not Usage().tokens_estimated
+
+
+def test_usage_names_the_numbers_of_demonstrations_shown() -> None:
+    usage = Usage(calls_by_shots={"tor.review 3": 2, "tor.fuse 2": 1, "tor.review 10": 1})
+    assert usage.shots_by_task == {"tor.fuse": [2], "tor.review": [3, 10]}
 
 
 def test_every_kind_of_step_has_a_name_of_its_own() -> None:
