@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from polyhop.retrieval.index import Index
 
 DAMPING, FACTS, PHRASES, PASSAGE_WEIGHT = 0.5, 5, 5, 0.05
-"""As in the public code: the probability of a further step, facts per query, phrases to start at, weight of passages."""
+"""As in the public code: probability of a further step, facts per query, phrases to start at, weight of passages."""
 SYNONYM_FROM, MAX_SYNONYMS, MIN_CHARACTERS = 0.8, 100, 3
 """The code: the least cosine of synonyms, their number per phrase, and the length of a phrase that can have any."""
 
