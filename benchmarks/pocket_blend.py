@@ -28,7 +28,7 @@ from polyhop import Passage, Pipeline, Question, metrics
 from polyhop.evaluation.calibration import auroc, calibration_bins, calibration_error
 from polyhop.lm.pocket import paths as path_scorer
 from polyhop.lm.pocket.encoder.cache import MAX_PASSAGES, predict
-from polyhop.lm.pocket.reading import judge
+from polyhop.lm.pocket.reading import judge, weighing
 from polyhop.lm.pocket.reading.answer import clear_cache, read_path
 from polyhop.lm.pocket.reading.tables import BLENDS, Blend, CorrectWeights, blends, weights
 from polyhop.metrics.rankings import score_gold
@@ -46,7 +46,7 @@ NOTES = {
     "document_sufficiency": "The same of parts of files (sufficiency).",
     "reading": "A candidate's score, and its log-probability by the encoder, at least floor (candidates._blended).",
     "bridge": "The same of a name that leads on (answer.bridge_score). Set by hand.",
-    "correct": "Log-odds that an answer is correct (judge.correct_probability).",
+    "correct": "Log-odds that an answer is correct (weighing.correct_probability).",
 }
 """The blends of ``blends.toml``, in their order, and the comment above each."""
 FITTED = (*JUDGED, *(f"document_{what}" for what in JUDGED), "reading", "correct")
@@ -71,8 +71,8 @@ class Case(NamedTuple):
     hits: list[Passage]
 
     def f1(self, passages: Sequence[Passage]) -> float:
-        """Return the features of the answer read from passages."""
-        answer, _ = judge.best_answer(self.question.text, passages)
+        """Return the F1 of the answer read from passages."""
+        answer, _ = weighing.best_answer(self.question.text, passages)
         return metrics.f1(answer or "", self.question.answers)
 
     def paths(self) -> list[tuple[Passage, ...]]:
@@ -127,9 +127,9 @@ def _judged(name: str, fold: int, question: str, path: Sequence[Passage], gold: 
 def answers(case: Case) -> Iterator[Judged]:
     """Return the answer read from the first hits, and whether it is right; nothing if there is none."""
     question, passages = case.question, case.hits[:READ]
-    weighed = judge.weigh_answers(question.text, passages)
+    weighed = weighing.weigh_answers(question.text, passages)
     if weighed.answer is not None:
-        reasons = zip(CorrectWeights._fields, judge.correct_features(question.text, passages, weighed), strict=True)
+        reasons = zip(CorrectWeights._fields, weighing.correct_features(question.text, passages, weighed), strict=True)
         yield Judged(case.name, case.fold, dict(reasons), metrics.exact_match(weighed.answer, question.answers) == 1)
 
 

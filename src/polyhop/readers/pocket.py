@@ -44,7 +44,7 @@ class PocketSupportReader:
 
     def _read(self, question: str, passages: list[Passage], kind: Kind) -> BlindReading:
         from polyhop.lm.pocket.reading.answer import UNKNOWN
-        from polyhop.lm.pocket.reading.judge import reading_features, weigh_answers
+        from polyhop.lm.pocket.reading.weighing import reading_features, weigh_answers
         from polyhop.lm.pocket.tasks import do
         from polyhop.lm.pocket.tasks.reading import ANSWER_CONFIDENCE
 

@@ -11,9 +11,9 @@ import pytest
 from polyhop import Pipeline
 from polyhop.lm.pocket.reading.answer import solve
 from polyhop.lm.pocket.reading.comparison import canonical, find_comparison
-from polyhop.lm.pocket.reading.judge import best_answer
 from polyhop.lm.pocket.reading.passage import parse_passage
 from polyhop.lm.pocket.reading.quantities import find_quantities
+from polyhop.lm.pocket.reading.weighing import best_answer
 from polyhop.lm.pocket.tasks import do
 from polyhop.types import Passage
 

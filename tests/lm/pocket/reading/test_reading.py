@@ -18,18 +18,13 @@ from polyhop.lm.pocket.reading.candidates import rank_candidates
 from polyhop.lm.pocket.reading.chain import decompose, find_page, follow_chain
 from polyhop.lm.pocket.reading.compare import compare
 from polyhop.lm.pocket.reading.facts import facts
-from polyhop.lm.pocket.reading.judge import (
-    best_answer,
-    relevance,
-    relevance_features,
-    sufficiency,
-    sufficiency_features,
-)
+from polyhop.lm.pocket.reading.judge import relevance, relevance_features, sufficiency, sufficiency_features
 from polyhop.lm.pocket.reading.passage import MAX_CACHED, ParsedPassage, parse_passage
 from polyhop.lm.pocket.reading.passage import _parse as cached_pages
 from polyhop.lm.pocket.reading.question import parse_question
 from polyhop.lm.pocket.reading.tables import country_of, weights
 from polyhop.lm.pocket.reading.text import Date, earlier, parse_date, parse_number, stem_of, tokenize
+from polyhop.lm.pocket.reading.weighing import best_answer
 from polyhop.types import Passage
 
 

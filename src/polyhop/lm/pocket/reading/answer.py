@@ -52,6 +52,19 @@ class Solution:
     yes: float | None = None
 
     @property
+    def is_cell(self) -> bool:
+        """True if it is a cell of a table."""
+        return self.complete and not self.verdict and bool(self.ranked)
+
+    @property
+    def is_open_claim(self) -> bool:
+        """True for a question of yes or no that no values decide."""
+        how = self.parsed.comparison.how if self.parsed.comparison else "truth"
+        if self.parsed.type != "boolean" or how not in ("truth", "same", "both"):
+            return False
+        return not self.complete or how == "both"
+
+    @property
     def margin(self) -> float:
         """The lead of the best candidate over the next, in log-odds; 0 if nothing was read."""
         scores = [candidate.score for candidate in self.ranked[:2]]

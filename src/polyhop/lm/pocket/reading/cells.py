@@ -53,8 +53,8 @@ def find_cell(parsed: ParsedQuestion, pages: Sequence[ParsedPassage]) -> Cell | 
     >>> cell.mention.text
     'Tom Reed'
     """
-    if _PRESENT.search(parsed.text):
-        return None  # a table may be older than what other passages say
+    if _PRESENT.search(parsed.text) or parsed.type == "reason":
+        return None  # a table may be older than what other passages say, and seldom gives a reason
     scored: dict[str, tuple[float, Cell]] = {}
     asked = {**{stem: 0.6 * weight for stem, weight in measure_words(parsed.text).items()}, **parsed.terms}
     for page in pages:

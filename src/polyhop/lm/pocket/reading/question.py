@@ -13,6 +13,7 @@ from polyhop.lm.pocket.reading.text import TOKEN, find_names, stem_of, stem_weig
 _MAX_CHARACTERS = 1500  # read of a question
 
 _QUESTION_WORDS = frozenset("who whom whose which what where when why how".split())
+_IMPERATIVES = frozenset("name list give tell state say find".split())
 _AUXILIARIES = frozenset(
     "is are was were do does did has have had can could will would may might must shall should am".split()
 )
@@ -80,7 +81,7 @@ def _question_word(lowered: list[str]) -> int | None:
 
 def _answer_type(lowered: list[str], asking: int | None) -> tuple[AnswerType, str | None]:
     if asking is None:
-        return ("boolean" if _AUXILIARIES & set(lowered) else "thing"), None
+        return ("boolean" if _AUXILIARIES & set(lowered) and lowered[0] not in _IMPERATIVES else "thing"), None
     word, following = lowered[asking], lowered[asking + 1 : asking + 12]
     if word == "how":
         return _measured(following)

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from polyhop.common.text import bare_title, find_folded, fold, normalise
 from polyhop.lm.pocket.reading.answer import UNKNOWN, PathReading, read_path
 from polyhop.lm.pocket.reading.chain import decompose
-from polyhop.lm.pocket.reading.judge import answer_probabilities, best_answer, sufficiency
+from polyhop.lm.pocket.reading.judge import answer_probabilities, sufficiency
 from polyhop.lm.pocket.reading.question import parse_question
+from polyhop.lm.pocket.reading.weighing import best_answer
 from polyhop.lm.pocket.tasks import ge, resp
 from polyhop.lm.pocket.tasks.reading import (
     ANSWER_CONFIDENCE,

@@ -13,11 +13,12 @@ from polyhop.lm.pocket.reading.answer import UNKNOWN, read_path
 from polyhop.lm.pocket.reading.chain import Step, decompose
 from polyhop.lm.pocket.reading.compare import via_of
 from polyhop.lm.pocket.reading.facts import facts
-from polyhop.lm.pocket.reading.judge import answer_probabilities, best_answer, sufficiency
+from polyhop.lm.pocket.reading.judge import answer_probabilities, sufficiency
 from polyhop.lm.pocket.reading.passage import parse_passage
 from polyhop.lm.pocket.reading.question import parse_question
 from polyhop.lm.pocket.reading.tables import relations
 from polyhop.lm.pocket.reading.text import content_stems
+from polyhop.lm.pocket.reading.weighing import best_answer
 from polyhop.lm.pocket.tasks.reading import Fields, Value
 from polyhop.types import Passage
 

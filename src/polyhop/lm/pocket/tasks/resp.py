@@ -19,8 +19,9 @@ from polyhop.lm.pocket.reading.answer import (
     unmet_words,
 )
 from polyhop.lm.pocket.reading.chain import Step, decompose, follow_chain
-from polyhop.lm.pocket.reading.judge import best_answer, promises, sufficiency
+from polyhop.lm.pocket.reading.judge import sufficiency
 from polyhop.lm.pocket.reading.passage import ParsedPassage
+from polyhop.lm.pocket.reading.weighing import best_answer, promises
 from polyhop.lm.pocket.tasks.reading import Fields, Value
 from polyhop.types import Passage
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from polyhop.common.text import bare_title, normalise
 from polyhop.lm.pocket.reading.answer import UNKNOWN, PathReading, next_query, read_path
 from polyhop.lm.pocket.reading.chain import decompose, follow_chain
-from polyhop.lm.pocket.reading.judge import best_answer, sufficiency
+from polyhop.lm.pocket.reading.judge import sufficiency
+from polyhop.lm.pocket.reading.weighing import best_answer
 from polyhop.lm.pocket.tasks.kinds import in_form
 from polyhop.lm.pocket.tasks.reading import Fields, Value
 from polyhop.types import Passage

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from polyhop.common.text import counted, normalise
 from polyhop.lm.pocket.reading.answer import UNKNOWN, PathReading, bridge, next_query, read_path
+from polyhop.lm.pocket.reading.documents import described
 from polyhop.lm.pocket.reading.judge import answer_probabilities, relevance, sufficiency
 from polyhop.lm.pocket.tasks.reading import Fields, Value, answer_from_passages
 
@@ -27,8 +28,14 @@ def review(fields: Fields) -> Value:
         "thought": _thought(reading, is_relevant, supported) if fields.get("thoughts") else None,
         "analysis": f"{_titles(reading)}: together they hold what the question asks for." if supported else None,
         "answer": reading.solution.answer if supported else None,
-        "query": next_query(reading) if not supported and fields.get("asks_query", True) else None,
+        "query": _next_query(reading, fields) if not supported and fields.get("asks_query", True) else None,
     }
+
+
+def _next_query(reading: PathReading, fields: Fields) -> str | None:
+    """The question about what the path says a description means, else the query that the path itself suggests."""
+    asked = described(fields["question"], fields["passages"]) if reading.of_documents else None
+    return asked or next_query(reading)
 
 
 def _titles(reading: PathReading) -> str:
@@ -49,7 +56,7 @@ def complete(fields: Fields) -> Value:
     name = bridge(reading)
     return {
         "thought": f"The passages lead to {name}." if name else None,
-        "information": next_query(reading) or reading.question,
+        "information": _next_query(reading, fields) or reading.question,
         "answer": None,
     }
 
@@ -70,8 +77,8 @@ def enough(fields: Fields) -> Value:
 def fuse(fields: Fields) -> Value:
     """Answer from all evidence: by reading its passages together, or by a vote of its pieces."""
     question, evidence = fields["question"], fields["evidence"]
-    if fields.get("mode") == "paragraph":
-        passages = list(dict.fromkeys(passage for piece in evidence for passage in piece["passages"]))
+    passages = list(dict.fromkeys(passage for piece in evidence for passage in piece["passages"]))
+    if fields.get("mode") == "paragraph" or read_path(question, passages).of_documents:
         return answer_from_passages(question, passages)
     votes = _votes(question, evidence)
     if not votes:

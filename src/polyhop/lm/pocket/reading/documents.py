@@ -1,0 +1,103 @@
+"""Answers from own documents: each passage is read alone, and a question about something that it only describes is
+answered in two steps; what a question claims is looked for in the sentences that say most about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from polyhop.common.text import normalise
+from polyhop.lm.pocket.encoder.cache import predict
+from polyhop.lm.pocket.reading.answer import Solution, read_path
+from polyhop.lm.pocket.reading.descriptions import split
+from polyhop.lm.pocket.reading.judge import answer_probabilities, sufficiency
+from polyhop.lm.pocket.reading.passage import ParsedPassage
+from polyhop.types import Passage
+
+_STEPS_WEIGHT = 3.0  # of an answer found in two steps, beside one read at once
+_MAX_STEPS = 3  # descriptions inside each other
+_MAX_DESCRIBED = 3  # answers to the inner question that are followed
+_CLAIM_SENTENCES = 2  # that are looked at to decide a claim
+_TITLE_WEIGHT = 0.4  # of a claim's words in the title, beside those in the sentence
+_LIKELY, _UNLIKELY = 0.55, 0.4  # probabilities of "yes" without and with a denial
+_DENIALS = re.compile(
+    r"\b(?:not|no|never|none|nobody|nothing|neither|nor|without|cannot|\w+n['’]t|forbidden|prohibited|dropped|removed"
+    r"|refused|rejected|cancelled|canceled|abolished|discontinued)\b",
+    re.IGNORECASE,
+)
+
+Weighed = tuple[str, float, Solution]
+"""An answer, its weight, and the solution that gives it."""
+
+
+def answers_of_documents(question: str, passages: Sequence[Passage]) -> list[Weighed]:
+    """The answers read off single passages, and those found in two steps."""
+    found = read_singly(question, passages)
+    for answer, weight, solution in _in_steps(question, passages) or ():
+        found.append((answer, _STEPS_WEIGHT * weight, solution))
+    return found
+
+
+def read_singly(question: str, passages: Sequence[Passage], known: Sequence[str] = ()) -> list[Weighed]:
+    """The answers read off each passage alone, best first, each once. An answer weighs as much as its passage is enough
+    times its probability there. ``known``: what the question is about, which cannot be its answer."""
+    predict(question, [[passage] for passage in passages])  # in one batch
+    best: dict[str, Weighed] = {}
+    for passage in passages:
+        reading = read_path(question, [passage])
+        enough = sufficiency(reading)
+        for answer, share in answer_probabilities(reading.solution).items():
+            weight = enough * share
+            if (answer not in best or weight > best[answer][1]) and not _is_known(answer, known):
+                best[answer] = answer, weight, reading.solution
+    return sorted(best.values(), key=lambda weighed: -weighed[1])
+
+
+def _in_steps(question: str, passages: Sequence[Passage], known: tuple[str, ...] = ()) -> list[Weighed] | None:
+    """The answers about each answer to the inner question, best first; None if nothing is described."""
+    parts = split(question) if len(known) < _MAX_STEPS else None
+    if parts is None:
+        return None
+    best: dict[str, Weighed] = {}
+    for name, trust, _ in read_singly(parts.inner, passages, known)[:_MAX_DESCRIBED]:
+        about, held = parts.about(name), (*known, name)
+        further = _in_steps(about, passages, held) or read_singly(about, passages, held)
+        for answer, weight, solution in further[:_MAX_DESCRIBED]:
+            if answer not in best or trust * weight > best[answer][1]:
+                best[answer] = answer, trust * weight, solution
+    return sorted(best.values(), key=lambda weighed: -weighed[1])
+
+
+def described(question: str, passages: Sequence[Passage]) -> str | None:
+    """The question about what the inner question's answer is, to search with; None if nothing is described."""
+    parts = split(question)
+    found = read_singly(parts.inner, passages) if parts and passages else []
+    return parts.about(found[0][0]) if parts and found else None
+
+
+def _is_known(answer: str, known: Sequence[str]) -> bool:
+    words = f" {normalise(answer)} "
+    names = (f" {normalise(name)} " for name in known)
+    return any(words in name or name in words for name in names)
+
+
+def verify_claim(question: str, passages: Sequence[Passage]) -> float:
+    """The probability of "yes": low if a sentence that says most about what is asked denies and the question does not,
+    or the other way round."""
+    reading = read_path(question, passages)
+    ranked: list[tuple[float, str]] = []
+    for page in reading.pages:
+        for stems, sentence in _sentences(page):
+            share = sum(weight for stem, weight in reading.parsed.terms.items() if stem in stems)
+            share += _TITLE_WEIGHT * sum(reading.parsed.terms.get(stem, 0.0) for stem in page.title_stems - stems)
+            ranked.append((share, sentence))
+    ranked.sort(key=lambda pair: -pair[0])
+    denied = any(_DENIALS.search(sentence) for _, sentence in ranked[:_CLAIM_SENTENCES])
+    return _UNLIKELY if denied != bool(_DENIALS.search(question)) else _LIKELY
+
+
+def _sentences(page: ParsedPassage) -> Iterator[tuple[set[str], str]]:
+    """The stems and the text of each sentence."""
+    for number in dict.fromkeys(page.sentence_of):
+        stems = {stem for stem, sentence in zip(page.stems, page.sentence_of, strict=True) if sentence == number}
+        yield stems, page.sentence(number)

@@ -1,0 +1,199 @@
+"""The best answer among many passages, and the probability that it is correct."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import NamedTuple
+
+from polyhop.common.text import normalise, occurrences
+from polyhop.lm.pocket.encoder.cache import predict
+from polyhop.lm.pocket.encoder.inputs import EncoderOutput
+from polyhop.lm.pocket.reading.answer import Solution, read_path
+from polyhop.lm.pocket.reading.candidates import names_page
+from polyhop.lm.pocket.reading.documents import answers_of_documents, verify_claim
+from polyhop.lm.pocket.reading.judge import answer_probabilities, relevance, sufficiency
+from polyhop.lm.pocket.reading.tables import blends
+from polyhop.lm.pocket.reading.text import content_stems
+from polyhop.types import Passage
+
+_FEW = 2  # passages that are read as they are
+_MAX_PASSAGES = 40  # that are weighed
+_MAX_PAIRED = 6  # most promising passages that are read in pairs
+_PARTIAL = 0.7  # share of a span's probability that counts if the answer only overlaps it
+_PASSED_ON = 0.6  # share of a passage's relevance that counts for the passages it names
+_PAIRS_WEIGHT = 0.1  # of the answers read off pairs of own documents' passages, beside those read off single ones
+
+
+class WeighedAnswer(NamedTuple):
+    """An answer, the solution that supports it most, and its share of the weight of all answers."""
+
+    answer: str | None
+    solution: Solution
+    share: float
+
+
+def best_answer(question: str, passages: Sequence[Passage]) -> tuple[str | None, Solution]:
+    """The best answer from many passages, and the solution that supports it most (see ``weigh_answers``)."""
+    answer, solution, _ = weigh_answers(question, passages)
+    return answer, solution
+
+
+def weigh_answers(question: str, passages: Sequence[Passage]) -> WeighedAnswer:
+    """Weigh the answers from many passages.
+
+    All passages together decide if they settle the question by a comparison or a chain. Else the weight of an answer is
+    the sum over pairs of the promise of a pair, squared, times the probability that the pair gives the answer. Parts of
+    files are read one by one too, and that counts more.
+    """
+    passages = passages[:_MAX_PASSAGES]
+    reading = read_path(question, passages)
+    whole = reading.solution
+    if reading.of_documents and whole.is_open_claim:
+        return _claimed(question, passages, whole)
+    if reading.of_documents and not (whole.complete and not whole.is_cell) and not whole.verdict:
+        return _weigh_documents(question, passages, whole)
+    if len(passages) <= _FEW or whole.complete or not whole.ranked:
+        return WeighedAnswer(whole.answer, whole, answer_probabilities(whole).get(whole.answer or "", 0.0))
+    totals, strongest = _weigh_pairs(question, passages, whole)
+    return _heaviest(totals, strongest, whole)
+
+
+def _heaviest(
+    totals: Mapping[str, float], strongest: Mapping[str, tuple[float, Solution]], whole: Solution
+) -> WeighedAnswer:
+    if not totals:
+        return WeighedAnswer(whole.answer, whole, answer_probabilities(whole).get(whole.answer or "", 0.0))
+    best = max(totals, key=lambda answer: totals[answer])
+    return WeighedAnswer(best, strongest[best][1], totals[best] / (sum(totals.values()) or 1.0))
+
+
+def _claimed(question: str, passages: Sequence[Passage], whole: Solution) -> WeighedAnswer:
+    yes = verify_claim(question, passages)
+    return WeighedAnswer("yes" if yes > 0.5 else "no", replace(whole, yes=yes), max(yes, 1.0 - yes))
+
+
+def _weigh_documents(question: str, passages: Sequence[Passage], whole: Solution) -> WeighedAnswer:
+    """Weigh the answers from parts of files: read off single passages, in two steps if the question describes what it
+    is about, and a little off pairs."""
+    totals: dict[str, float] = defaultdict(float)
+    strongest: dict[str, tuple[float, Solution]] = {}
+    for answer, weight, solution in answers_of_documents(question, passages):
+        totals[answer] += weight
+        if answer not in strongest or weight > strongest[answer][0]:
+            strongest[answer] = weight, solution
+    paired, solutions = _weigh_pairs(question, passages, whole) if len(passages) > 1 else ({}, {})
+    everything = sum(paired.values()) or 1.0
+    for answer, weight in paired.items():
+        totals[answer] += _PAIRS_WEIGHT * weight / everything
+        strongest.setdefault(answer, solutions[answer])
+    return _heaviest(totals, strongest, whole)
+
+
+def _weigh_pairs(
+    question: str, passages: Sequence[Passage], whole: Solution
+) -> tuple[dict[str, float], dict[str, tuple[float, Solution]]]:
+    """The weights of the answers read off pairs of the most promising passages, and the strongest solution for each."""
+    totals: dict[str, float] = defaultdict(float)
+    strongest: dict[str, tuple[float, Solution]] = {}
+    pairs = list(combinations(_most_promising(question, passages), 2))
+    predict(question, pairs)  # in one batch
+    for pair in pairs:
+        solution = read_path(question, pair).solution
+        if whole.narrowed and not solution.narrowed:
+            continue  # the chain got further in the whole than in this pair
+        promise = max(_pair_promise(question, pair), _pair_promise(question, pair[::-1])) ** 2
+        for answer, share in answer_probabilities(solution).items():
+            totals[answer] += promise * share
+            if answer not in strongest or promise * share > strongest[answer][0]:
+                strongest[answer] = (promise * share, solution)
+    return totals, strongest
+
+
+def correct_probability(question: str, passages: Sequence[Passage], weighed: WeighedAnswer) -> float:
+    """The probability that an answer is correct, by a logistic model of ``correct_features``."""
+    if weighed.answer is None:
+        return 0.0
+    features = correct_features(question, passages, weighed)
+    odds = sum(weight * value for weight, value in zip(blends().correct, features, strict=True))
+    return 1.0 / (1.0 + math.exp(-odds))
+
+
+def correct_features(
+    question: str, passages: Sequence[Passage], weighed: WeighedAnswer
+) -> tuple[float, float, float, float]:
+    """The features of a correct answer: 1 if a rule settled it, else its share; the probability that the encoder reads
+    it off the best pair of passages; and a constant."""
+    chosen = _most_promising(question, passages[:_MAX_PASSAGES])
+    paths = list(combinations(chosen, min(2, len(chosen))))
+    outputs = zip(paths, predict(question, paths), strict=True)
+    read = 0.0 if weighed.answer is None else max(_probability_of(weighed.answer, path, out) for path, out in outputs)
+    settled = weighed.solution.complete
+    return float(settled), 0.0 if settled else weighed.share, read, 1.0
+
+
+def reading_features(question: str, passages: Sequence[Passage], weighed: WeighedAnswer) -> dict[str, float]:
+    """The features of an answer that passages give when they are read alone: of its reading, and of its form."""
+    settled, share, read, _ = correct_features(question, passages, weighed)
+    chosen = _most_promising(question, passages[:_MAX_PASSAGES])
+    best = max(predict(question, list(combinations(chosen, min(2, len(chosen))))), key=lambda out: out.sufficiency)
+    parsed, answer = weighed.solution.parsed, weighed.answer or ""
+    stems, has_digit = set(content_stems(answer)), any(map(str.isdigit, answer))
+    asked = parsed.terms.keys()
+    near = [
+        asked & set(content_stems(page.sentence(page.sentence_at(start))))
+        for page in read_path(question, passages).pages
+        for start, _ in occurrences(answer, page.text)
+    ]
+    return {
+        "settled": settled,
+        "share": share,
+        "read": read,
+        "sufficiency": best.sufficiency,
+        "nothing": best.kinds["none"],
+        "sentence": max(map(len, near), default=0) / max(1, len(asked)),
+        "comparison": float(parsed.comparison is not None),
+        "yes or no": float(parsed.type == "boolean"),
+        "words": float(min(len(answer.split()), 10)),
+        "in question": float(stems <= asked),
+        "digits": float(has_digit),
+        "no digits": float(parsed.type in ("number", "date", "year") and not has_digit),
+        "digits in a name": float(parsed.type in ("person", "place", "country", "group") and has_digit),
+        "passages": math.log(len(passages)),
+    }
+
+
+def _probability_of(answer: str, path: Sequence[Passage], output: EncoderOutput) -> float:
+    """The probability that the encoder reads an answer off a path; less if its span is only a part of it, or more."""
+    plain = normalise(answer)
+    if plain in ("yes", "no"):
+        return output.kinds[plain]
+    spans = [(normalise(span.text(path)), math.exp(span.log_probability)) for span in output.spans]
+    shares = [share if text == plain else _PARTIAL * share for text, share in spans if plain in text or text in plain]
+    return output.kinds["span"] * max(shares, default=0.0)
+
+
+def _most_promising(question: str, passages: Sequence[Passage]) -> list[Passage]:
+    """The most promising passages, in their given order."""
+    promise = promises(question, passages)
+    best = sorted(range(len(passages)), key=lambda i: -promise[i])[:_MAX_PAIRED]
+    return [passages[i] for i in sorted(best)]
+
+
+def promises(question: str, passages: Sequence[Passage]) -> list[float]:
+    """The promise of each passage, 0 to 1: its relevance alone, or a share of that of a passage that names it."""
+    pages = read_path(question, passages).pages
+    predict(question, [[passage] for passage in passages])  # in one batch
+    alone = [relevance(read_path(question, [passage])) for passage in passages]
+    return [
+        max(alone[i], *(_PASSED_ON * alone[j] for j, other in enumerate(pages) if names_page(other, page)), 0.0)
+        for i, page in enumerate(pages)
+    ]
+
+
+def _pair_promise(question: str, path: Sequence[Passage]) -> float:
+    reading = read_path(question, path)
+    return relevance(reading) * sufficiency(reading)
