@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 
 from polyhop.common.text import normalise
 from polyhop.lm.pocket.encoder.cache import predict
-from polyhop.lm.pocket.reading.answer import Solution, read_path
+from polyhop.lm.pocket.reading.answer import PathReading, Solution, read_path
 from polyhop.lm.pocket.reading.descriptions import split
 from polyhop.lm.pocket.reading.judge import answer_probabilities, sufficiency
 from polyhop.lm.pocket.reading.passage import ParsedPassage
+from polyhop.lm.pocket.reading.text import parse_date, parse_number
 from polyhop.types import Passage
 
 _STEPS_WEIGHT = 3.0  # of an answer found in two steps, beside one read at once
@@ -25,6 +26,20 @@ _DENIALS = re.compile(
     r"|refused|rejected|cancelled|canceled|abolished|discontinued)\b",
     re.IGNORECASE,
 )
+_NEWER = re.compile(
+    r"\b(?:now|new|instead|currently|at present|as of|since|finally|after all|no longer|any ?more|rather than"
+    r"|mov(?:es|ed)|chang(?:es|ed)|replac(?:es|ed|ing)|swapped|extended|prolonged|postponed|brought forward|corrected|correction"
+    r"|takes over|taken over|raised|lowered|increased|reduced|updated?|amended|amendment|from \d{1,2} \w+"
+    r"|not [\w ]{1,20} but|goes from)\b",
+    re.IGNORECASE,
+)
+_OLDER = re.compile(
+    r"\b(?:old|previous|previously|former|formerly|originally|at first|used to|superseded|withdrawn|obsolete|expired"
+    r"|draft|planned|last year)\b|~~",
+    re.IGNORECASE,
+)
+_NEWER_WEIGHT, _OLDER_WEIGHT = 2.2, 0.6  # times the weight of what a sentence says is new, or old
+_MISFIT = 0.3  # times the weight of an answer of another type than asked for
 
 Weighed = tuple[str, float, Solution]
 """An answer, its weight, and the solution that gives it."""
@@ -47,7 +62,7 @@ def read_singly(question: str, passages: Sequence[Passage], known: Sequence[str]
         reading = read_path(question, [passage])
         enough = sufficiency(reading)
         for answer, share in answer_probabilities(reading.solution).items():
-            weight = enough * share
+            weight = enough * share * _timeliness(reading, answer) * _fit(reading.parsed.type, answer)
             if (answer not in best or weight > best[answer][1]) and not _is_known(answer, known):
                 best[answer] = answer, weight, reading.solution
     return sorted(best.values(), key=lambda weighed: -weighed[1])
@@ -73,6 +88,27 @@ def described(question: str, passages: Sequence[Passage]) -> str | None:
     parts = split(question)
     found = read_singly(parts.inner, passages) if parts and passages else []
     return parts.about(found[0][0]) if parts and found else None
+
+
+def _timeliness(reading: PathReading, answer: str) -> float:
+    """The factor for an answer whose sentence says that it is new, or old."""
+    (page,) = reading.pages
+    candidate = next((each for each in reading.solution.ranked if each.text == answer), None)
+    sentence = page.sentence(candidate.mention.sentence) if candidate else ""
+    newer, older = _NEWER.search(sentence), _OLDER.search(sentence)
+    return (_NEWER_WEIGHT if newer else 1.0) * (_OLDER_WEIGHT if older else 1.0)
+
+
+def _fit(asked: str, answer: str) -> float:
+    """The factor for an answer that is a number where a name is asked for, or none where a number is."""
+    has_number = any(map(str.isdigit, answer)) or parse_number(answer) is not None
+    if asked in ("number", "year"):
+        return 1.0 if has_number else _MISFIT
+    if asked in ("person", "place", "country", "group"):
+        date = parse_date(answer)
+        is_value = not any(map(str.isalpha, answer)) or (date is not None and len(answer.split()) <= 3)
+        return _MISFIT if is_value else 1.0
+    return 1.0
 
 
 def _is_known(answer: str, known: Sequence[str]) -> bool:

@@ -13,9 +13,11 @@ from typing import NamedTuple
 
 from polyhop.lm.pocket.reading.passage import ParsedPassage
 from polyhop.lm.pocket.reading.quantities import Quantity, find_quantities
+from polyhop.lm.pocket.reading.tables import measures
 from polyhop.lm.pocket.reading.text import TOKEN, stem_of, stem_weight
 
 _KEY = re.compile(r"(?:^|[;\n.:|] ?)(?P<key>[^\s;:.|][^;:.|\n]{0,48}): ")
+_UNIT_BREAK = re.compile(r"[\s()\[\],]+")
 _NAMED, _TITLED, _PARTLY = 1.0, 0.8, 0.6  # strength of a mention: of all words, in the title, of a part
 _BESIDE = 1.5  # times a mention right before the quantity: "Skua 300 m"
 _FADING = 0.8  # of a mention: per sentence without another one, and per other name before the quantity
@@ -29,18 +31,19 @@ Stems = Sequence[str]
 @dataclass(frozen=True, slots=True)
 class Fact:
     """A quantity that a passage states of a thing. ``about``: how certainly of this thing, 0 to 1.5; ``measure``: how
-    close the measure's words are, 0 to 1; ``label``: the stems that introduce it."""
+    close the measure's words are, 0 to 1; ``label``: the stems that introduce it; ``unit``: that of its column."""
 
     quantity: Quantity
     page: ParsedPassage
     about: float
     measure: float
     label: frozenset[str]
+    unit: str = ""
 
     @property
     def text(self) -> str:
-        """The quantity as the passage writes it."""
-        return self.page.text[self.quantity.start : self.quantity.end]
+        """The quantity as the passage writes it, with the unit of its column."""
+        return f"{self.page.text[self.quantity.start : self.quantity.end]} {self.unit}".rstrip()
 
 
 class _Unit(NamedTuple):
@@ -97,21 +100,54 @@ def _facts(
             (token, quantity) for quantity in quantities
             if unit.first <= (token := bisect_left(page.starts, quantity.start)) < unit.last
             and not any(m.token <= token < m.token + len(names[m.thing]) for m in mentions)
+            and not _ends_name(page, unit, mentions, token, quantity)
         ]  # fmt: skip
         for token, quantity in inside:
             end = bisect_left(page.starts, quantity.end)
+            quantity, written = _in_unit_of_column(page, unit, token, quantity)
             if mention := _owner(page, unit, mentions, token, end, [token for token, _ in inside]) or subject:
                 about = mention.strength
                 if mention in mentions and not unit.keys:
                     gap = token - mention.token - len(names[mention.thing])
                     about *= _BESIDE if 0 <= gap < 2 else _FADING ** _names_between(page, mention, token)
-                yield mention, Fact(quantity, page, about, *_described(page, unit, token, quantity, measure))
+                yield mention, Fact(quantity, page, about, *_described(page, unit, token, quantity, measure), written)
         if len({mention.thing for mention in mentions}) == 1 and not unit.keys:
             subject = mentions[-1]
-        elif mentions:
+        elif mentions or _opens_another(page, unit):
             subject = None
         if subject is not None and subject.thing not in titled:
             subject = None if unit.keys else subject._replace(strength=subject.strength * _FADING)
+
+
+def _opens_another(page: ParsedPassage, unit: _Unit) -> bool:
+    """True for a line that begins with the name of something else, as an entry of a list does."""
+    start = page.starts[unit.first] if unit.first < len(page.starts) else 0
+    if not page.text[:start].rstrip(" *-–•#").endswith("\n"):
+        return False
+    return any(name.kind == "name" and name.first == unit.first for name in page.mentions)
+
+
+def _ends_name(
+    page: ParsedPassage, unit: _Unit, mentions: Sequence[_Mention], token: int, quantity: Quantity
+) -> bool:
+    """True for a bare number at the end of a name of something else: "Weaver Street 8."."""
+    before, after = page.tokens[max(unit.first, token - 2) : token], page.tokens[token + 1 : token + 2]
+    if quantity.dimension != "number" or len(before) < 2 or any(not word[0].isupper() for word in before):
+        return False
+    is_thing = any(mention.token >= token - 2 and mention.token < token for mention in mentions)
+    return not is_thing and (not after or not after[0][0].isalnum())
+
+
+def _in_unit_of_column(page: ParsedPassage, unit: _Unit, token: int, quantity: Quantity) -> tuple[Quantity, str]:
+    """A number of a table in the unit that the name of its column ends with ("Load (kg)"), and that unit."""
+    key = next((key for key in reversed(unit.keys) if key[1] <= token), None)
+    if key is None or quantity.dimension != "number":
+        return quantity, ""
+    named = _UNIT_BREAK.split(page.text[page.starts[key[0]] : page.starts[key[1]]].lower().rstrip(" :)]"))
+    known = measures().units.get(named[-1])
+    if known is None:
+        return quantity, ""
+    return quantity._replace(dimension=known[0], value=round(quantity.value * known[1], 6)), named[-1]
 
 
 @lru_cache(maxsize=2048)
@@ -138,7 +174,11 @@ def _mentions(page: ParsedPassage, unit: _Unit, name: Stems, thing: int, other: 
     indices = [i for i in range(unit.first, unit.last) if stems[i] in wanted]
     whole = [i for i in indices if wanted <= set(stems[i : min(i + len(name) + 1, unit.last)])]
     if whole:
-        yield from (_Mention(i, thing, _NAMED) for i in whole if stems[i] == name[0] or len(whole) == 1)
+        for i in whole:
+            if stems[i] == name[0] or len(whole) == 1:
+                before = tokens[i - 1] if i > unit.first else ""
+                is_longer = before[:1].isupper() and stem_weight(stems[i - 1]) > 0 and stems[i - 1] not in other
+                yield _Mention(i, thing, _PARTLY if is_longer else _NAMED)  # "Little Skua"
         return
     for i in indices:
         beside = [j for j in (i - 1, i + 1) if unit.first <= j < unit.last and stems[j] not in wanted]
