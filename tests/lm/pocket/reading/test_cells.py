@@ -61,3 +61,7 @@ def test_the_words_of_a_column_may_be_joined_by_underscores() -> None:
 def test_prose_with_colons_is_no_table() -> None:
     page = parse_passage(Passage("t", "Ticket", "State: closed. Reported by: Ann Lee; she rang twice. Next: nothing"))
     assert find_cell(parse_question("Who reported it?"), [page]) is None
+
+
+def test_a_cell_is_no_reason() -> None:
+    assert find_cell(parse_question("Why is the master of the Wren late?"), PAGES) is None

@@ -257,3 +257,10 @@ def _swapped(question: str) -> str:
 
 def _exchanged(text: str, names: Sequence[str]) -> str:
     return text.replace(names[0], "#").replace(names[1], names[0]).replace("#", names[1])
+
+
+def test_a_number_has_the_unit_of_its_column_and_a_longer_name_is_another_thing() -> None:
+    boats = "Boat: Wren; Speed in knots: 24.\nBoat: Tern; Speed in knots: 29.\nLittle Wren seats 64. Wren seats 312."
+    pages = [Passage("boats", "Boats", boats)]
+    assert best_answer("Which is slower, Wren or Tern?", pages)[0] == "Wren"
+    assert best_answer("Which is slower, Tern or Wren?", pages)[0] == "Wren"

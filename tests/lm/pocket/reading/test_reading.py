@@ -248,6 +248,11 @@ def test_the_best_pair_of_many_passages_gives_the_answer() -> None:
     assert solution.ranked[0].page.title == "Ostwik"
 
 
+@pytest.mark.parametrize("question", ["Name the mill that was built first.", "List what is stored in Larn."])
+def test_a_request_is_no_question_of_yes_or_no(question: str) -> None:
+    assert parse_question(question).type == "thing"
+
+
 @pytest.mark.parametrize("question", ["Is Ostwik in Ohio?", "Must the band pay for the mill?", "May Tom Reed sing?"])
 def test_a_yes_no_question_over_many_passages_is_answered_yes_or_no(question: str) -> None:
     assert best_answer(question, [passage(title, text) for title, text in TEXTS.items()])[0] in ("yes", "no")

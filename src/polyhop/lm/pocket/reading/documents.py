@@ -6,12 +6,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from polyhop.common.text import normalise
+from polyhop.common.text import normalise, words
 from polyhop.lm.pocket.encoder.cache import predict
 from polyhop.lm.pocket.reading.answer import PathReading, Solution, read_path
 from polyhop.lm.pocket.reading.descriptions import split
 from polyhop.lm.pocket.reading.judge import answer_probabilities, sufficiency
 from polyhop.lm.pocket.reading.passage import ParsedPassage
+from polyhop.lm.pocket.reading.tables import words as word_tables
 from polyhop.lm.pocket.reading.text import parse_date, parse_number
 from polyhop.types import Passage
 
@@ -19,6 +20,7 @@ _STEPS_WEIGHT = 3.0  # of an answer found in two steps, beside one read at once
 _MAX_STEPS = 3  # descriptions inside each other
 _MAX_DESCRIBED = 3  # answers to the inner question that are followed
 _CLAIM_SENTENCES = 2  # that are looked at to decide a claim
+_CLOSE = 0.5  # share of the first sentence's words that the next needs
 _TITLE_WEIGHT = 0.4  # of a claim's words in the title, beside those in the sentence
 _LIKELY, _UNLIKELY = 0.55, 0.4  # probabilities of "yes" without and with a denial
 _DENIALS = re.compile(
@@ -28,8 +30,8 @@ _DENIALS = re.compile(
 )
 _NEWER = re.compile(
     r"\b(?:now|new|instead|currently|at present|as of|since|finally|after all|no longer|any ?more|rather than"
-    r"|mov(?:es|ed)|chang(?:es|ed)|replac(?:es|ed|ing)|swapped|extended|prolonged|postponed|brought forward|corrected|correction"
-    r"|takes over|taken over|raised|lowered|increased|reduced|updated?|amended|amendment|from \d{1,2} \w+"
+    r"|mov(?:es|ed)|chang(?:es|ed)|replac(?:es|ed|ing)|swapped|extended|prolonged|postponed|brought forward|corrected"
+    r"|correction|takes over|taken over|raised|lowered|increased|reduced|updated?|amended|amendment|from \d{1,2} \w+"
     r"|not [\w ]{1,20} but|goes from)\b",
     re.IGNORECASE,
 )
@@ -39,7 +41,7 @@ _OLDER = re.compile(
     re.IGNORECASE,
 )
 _NEWER_WEIGHT, _OLDER_WEIGHT = 2.2, 0.6  # times the weight of what a sentence says is new, or old
-_MISFIT = 0.3  # times the weight of an answer of another type than asked for
+_MISFIT = 0.3  # times the weight of a number or a date where a name is asked for
 
 Weighed = tuple[str, float, Solution]
 """An answer, its weight, and the solution that gives it."""
@@ -62,8 +64,8 @@ def read_singly(question: str, passages: Sequence[Passage], known: Sequence[str]
         reading = read_path(question, [passage])
         enough = sufficiency(reading)
         for answer, share in answer_probabilities(reading.solution).items():
-            weight = enough * share * _timeliness(reading, answer) * _fit(reading.parsed.type, answer)
-            if (answer not in best or weight > best[answer][1]) and not _is_known(answer, known):
+            weight = enough * share * _timeliness(reading, answer) * fit(reading.parsed.type, answer)
+            if weight > (best[answer][1] if answer in best else 0.0) and not _is_known(answer, known):
                 best[answer] = answer, weight, reading.solution
     return sorted(best.values(), key=lambda weighed: -weighed[1])
 
@@ -99,11 +101,12 @@ def _timeliness(reading: PathReading, answer: str) -> float:
     return (_NEWER_WEIGHT if newer else 1.0) * (_OLDER_WEIGHT if older else 1.0)
 
 
-def _fit(asked: str, answer: str) -> float:
-    """The factor for an answer that is a number where a name is asked for, or none where a number is."""
-    has_number = any(map(str.isdigit, answer)) or parse_number(answer) is not None
+def fit(asked: str, answer: str) -> float:
+    """The factor for an answer: 0 for one without a number where a number is asked for, little for a number or a date
+    where a name is."""
     if asked in ("number", "year"):
-        return 1.0 if has_number else _MISFIT
+        has_number = any(map(str.isdigit, answer)) or parse_number(answer) is not None
+        return float(has_number or not word_tables().quantities.isdisjoint(words(answer)))
     if asked in ("person", "place", "country", "group"):
         date = parse_date(answer)
         is_value = not any(map(str.isalpha, answer)) or (date is not None and len(answer.split()) <= 3)
@@ -128,8 +131,18 @@ def verify_claim(question: str, passages: Sequence[Passage]) -> float:
             share += _TITLE_WEIGHT * sum(reading.parsed.terms.get(stem, 0.0) for stem in page.title_stems - stems)
             ranked.append((share, sentence))
     ranked.sort(key=lambda pair: -pair[0])
-    denied = any(_DENIALS.search(sentence) for _, sentence in ranked[:_CLAIM_SENTENCES])
-    return _UNLIKELY if denied != bool(_DENIALS.search(question)) else _LIKELY
+    nearest = [sentence for share, sentence in ranked[:_CLAIM_SENTENCES] if share >= _CLOSE * ranked[0][0]]
+    denied = any(map(_DENIALS.search, nearest))
+    if denied != bool(_DENIALS.search(question)) or _is_opposite(question, " ".join(nearest)):
+        return _UNLIKELY
+    return _LIKELY
+
+
+def _is_opposite(question: str, text: str) -> bool:
+    """True if a text has the opposite of a word of the question, and not that word."""
+    asked, stated = set(words(question)), set(words(text))
+    opposites = word_tables().opposites
+    return any(opposites[word] & stated and word not in stated for word in asked & opposites.keys())
 
 
 def _sentences(page: ParsedPassage) -> Iterator[tuple[set[str], str]]:

@@ -82,7 +82,7 @@ def find_facts(
 
 
 def _stems(name: str) -> tuple[str, ...]:
-    stems = tuple(map(stem_of, TOKEN.findall(name)))
+    stems = tuple(stem_of(token) for token in TOKEN.findall(name) if token.lower() not in ("one", "ones"))
     return tuple(filter(stem_weight, stems)) or stems
 
 
@@ -127,9 +127,7 @@ def _opens_another(page: ParsedPassage, unit: _Unit) -> bool:
     return any(name.kind == "name" and name.first == unit.first for name in page.mentions)
 
 
-def _ends_name(
-    page: ParsedPassage, unit: _Unit, mentions: Sequence[_Mention], token: int, quantity: Quantity
-) -> bool:
+def _ends_name(page: ParsedPassage, unit: _Unit, mentions: Sequence[_Mention], token: int, quantity: Quantity) -> bool:
     """True for a bare number at the end of a name of something else: "Weaver Street 8."."""
     before, after = page.tokens[max(unit.first, token - 2) : token], page.tokens[token + 1 : token + 2]
     if quantity.dimension != "number" or len(before) < 2 or any(not word[0].isupper() for word in before):

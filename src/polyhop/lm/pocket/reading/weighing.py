@@ -14,7 +14,7 @@ from polyhop.lm.pocket.encoder.cache import predict
 from polyhop.lm.pocket.encoder.inputs import EncoderOutput
 from polyhop.lm.pocket.reading.answer import Solution, read_path
 from polyhop.lm.pocket.reading.candidates import names_page
-from polyhop.lm.pocket.reading.documents import answers_of_documents, verify_claim
+from polyhop.lm.pocket.reading.documents import answers_of_documents, fit, verify_claim
 from polyhop.lm.pocket.reading.judge import answer_probabilities, relevance, sufficiency
 from polyhop.lm.pocket.reading.tables import blends
 from polyhop.lm.pocket.reading.text import content_stems
@@ -88,8 +88,12 @@ def _weigh_documents(question: str, passages: Sequence[Passage], whole: Solution
     paired, solutions = _weigh_pairs(question, passages, whole) if len(passages) > 1 else ({}, {})
     everything = sum(paired.values()) or 1.0
     for answer, weight in paired.items():
-        totals[answer] += _PAIRS_WEIGHT * weight / everything
+        if not (fitting := fit(whole.parsed.type, answer)):
+            continue
+        totals[answer] += _PAIRS_WEIGHT * fitting * weight / everything
         strongest.setdefault(answer, solutions[answer])
+    if not totals:
+        return WeighedAnswer(None, whole, 0.0)
     return _heaviest(totals, strongest, whole)
 
 

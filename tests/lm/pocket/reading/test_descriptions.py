@@ -1,0 +1,56 @@
+"""Questions about described things, split in two."""
+
+from __future__ import annotations
+
+import pytest
+
+from polyhop.lm.pocket.reading.descriptions import SLOT, split
+
+
+@pytest.mark.parametrize(
+    ("question", "inner", "outer"),
+    [
+        ("Who built the crane that stood still?", "Which crane stood still?", "Who built #?"),
+        ("Where does the man who paid for the pump live?", "Who paid for the pump?", "Where does # live?"),
+        ("Where does the clerk work who took the keys?", "Which clerk took the keys?", "Where does # work?"),
+        ("Who sails the boat that Ida commanded?", "Which boat is it that Ida commanded?", "Who sails #?"),
+        ("From where does the woman come whose cake won?", "Whose cake won?", "From where does # come?"),
+        ("phone of whoever keeps the keys", "Who keeps the keys?", "phone of #?"),
+        (
+            "What work did the cook of the stand do before?",
+            "Who is the cook of the stand?",
+            "What work did # do before?",
+        ),
+        ("Someone feeds the cat. Where is her desk?", "Who feeds the cat?", "Where is #'s desk?"),
+    ],
+)
+def test_a_description_is_asked_for_first(question: str, inner: str, outer: str) -> None:
+    parts = split(question)
+    assert parts is not None
+    assert (parts.inner, parts.outer) == (inner, outer)
+    assert parts.about("Ann Lee") == outer.replace(SLOT, "Ann Lee")
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Who keeps the keys?",
+        "Who is the clerk who took the keys?",
+        "What is the price of the red valve?",
+        "Does the clerk who took the keys work on Fridays?",
+        "When does the courier of the laboratory that makes bridges?",
+        "the nurse who found the key",
+        "",
+    ],
+)
+def test_a_question_that_is_its_description_stays_whole(question: str) -> None:
+    assert split(question) is None
+
+
+def test_descriptions_inside_each_other_are_split_from_within() -> None:
+    parts = split("Where does the host of the group with five guests live?")
+    assert parts is not None
+    assert parts.inner == "What is the group with five guests?"
+    further = split(parts.about("Larn Blues"))
+    assert further is not None
+    assert further.about("Ann Lee") == "Where does Ann Lee live?"

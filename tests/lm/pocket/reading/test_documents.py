@@ -1,0 +1,51 @@
+"""Answers from own documents."""
+
+from __future__ import annotations
+
+from polyhop.lm.pocket.reading.documents import answers_of_documents, described, read_singly, verify_claim
+from polyhop.lm.pocket.reading.weighing import best_answer
+from polyhop.types import Passage
+
+
+def part(title: str, text: str) -> Passage:
+    """A part of a file."""
+    return Passage(title, title, text, metadata={"source": f"{title}.md"})
+
+
+KEYS = part("Log", "The key was found by Ida Kuhn on Monday.")
+STAFF = part("Staff", "Ida Kuhn lives in Larn. Tom Reed lives in Ostwik.")
+QUESTION = "Where does the nurse who found the key live?"
+
+
+def test_a_described_person_is_found_first() -> None:
+    assert described(QUESTION, [KEYS]) == "Where does Ida Kuhn live?"
+    assert described("Where does Ida Kuhn live?", [KEYS]) is None
+    assert described(QUESTION, []) is None
+    assert best_answer(QUESTION, [KEYS, STAFF])[0] == best_answer(QUESTION, [STAFF, KEYS])[0] == "Larn"
+
+
+def test_what_a_question_is_about_is_no_answer() -> None:
+    names = {answer for answer, _, _ in read_singly("Where does Ida Kuhn live?", [STAFF], known=["Ida Kuhn"])}
+    assert names
+    assert not any("Kuhn" in name for name in names)
+
+
+def test_nothing_is_read_off_nothing() -> None:
+    assert answers_of_documents(QUESTION, []) == []
+
+
+def test_a_new_value_is_preferred() -> None:
+    old = part("List", "The boat trip costs 12 crowns.")
+    new = part("Notice", "The boat trip now costs 15 crowns.")
+    assert best_answer("How much does the boat trip cost?", [old, new])[0].startswith("15")
+    assert best_answer("How much does the boat trip cost?", [new, old])[0].startswith("15")
+
+
+def test_a_claim_is_denied_by_the_sentence_about_it() -> None:
+    rules = part("Rules", "Dogs are not allowed in the pool. Cats sleep in the barn.")
+    assert (
+        verify_claim("Are dogs allowed in the pool?", [rules])
+        < 0.5
+        < verify_claim("Do cats sleep in the barn?", [rules])
+    )
+    assert best_answer("Are dogs allowed in the pool?", [rules])[0] == "no"
