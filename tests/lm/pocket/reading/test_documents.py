@@ -37,8 +37,8 @@ def test_nothing_is_read_off_nothing() -> None:
 def test_a_new_value_is_preferred() -> None:
     old = part("List", "The boat trip costs 12 crowns.")
     new = part("Notice", "The boat trip now costs 15 crowns.")
-    assert best_answer("How much does the boat trip cost?", [old, new])[0].startswith("15")
-    assert best_answer("How much does the boat trip cost?", [new, old])[0].startswith("15")
+    assert "15" in (best_answer("How much does the boat trip cost?", [old, new])[0] or "")
+    assert "15" in (best_answer("How much does the boat trip cost?", [new, old])[0] or "")
 
 
 def test_a_claim_is_denied_by_the_sentence_about_it() -> None:
