@@ -107,7 +107,7 @@ def _described(text: str) -> Split | None:
 
 
 def _starts(pattern: re.Pattern[str], text: str) -> list[int]:
-    """Where the matches of a pattern start, those that overlap too."""
+    """Return the starts of the matches of a pattern, of overlapping ones too."""
     found: list[int] = []
     while match := pattern.search(text, found[-1] + 1 if found else 0):
         found.append(match.start())
