@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import sqlite3
 import subprocess
@@ -583,6 +584,16 @@ async def main():
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 asyncio.run(main())
 """
+
+
+def test_a_schema_that_is_no_text_is_a_broken_file(tmp_path: Path) -> None:
+    path = tmp_path / "lm.sqlite"
+    CompletionCache(path).close()
+    with contextlib.closing(sqlite3.connect(path)) as opened, opened:
+        opened.execute("PRAGMA writable_schema = ON")
+        opened.execute("UPDATE sqlite_master SET sql = CAST(? AS TEXT)", (b"CREATE TABLE replies (\x82\x82\x82",))
+    with pytest.raises(DataError, match=r"not a usable cache.*delete it"):
+        CompletionCache(path).completion(b"key")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limit on the size of files")

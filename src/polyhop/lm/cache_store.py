@@ -29,6 +29,7 @@ _IDLE = 1.0  # seconds without work after which the writing thread ends
 _EXIT_TIMEOUT = 10.0  # seconds that the interpreter waits for unwritten rows when it exits
 _APPLICATION, _VERSION = 0x706F6C79, 1  # "poly"
 _BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG})
+_FAILURES = (sqlite3.Error, OSError, UnicodeDecodeError)  # the last if sqlite3 quotes a damaged file in its message
 _MAX_BYTES = 256 << 20  # of a stored reply; no server sends one as large
 _SEALED = 17  # bytes of a seal
 _DELETE = "delete it, and a new one is made"
@@ -66,7 +67,7 @@ class Store:
             with self._reading:
                 reader = self._reader()
                 found = reader.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone() if reader else None
-        except sqlite3.Error as error:
+        except _FAILURES as error:
             self._fail(error)
             return None
         if found is None:
@@ -108,7 +109,7 @@ class Store:
         if not self._readers and self.on:
             try:
                 self._readers.append(_open(self.path))
-            except (sqlite3.Error, OSError) as error:
+            except _FAILURES as error:
                 self._fail(error)
         return self._readers[0] if self._readers else None
 
@@ -121,10 +122,10 @@ class Store:
                         connection.execute("BEGIN IMMEDIATE")
                         connection.executemany("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?)", _sealed(batch))
                     self._done(batch)
-        except (sqlite3.Error, OSError, DataError) as error:
+        except (*_FAILURES, DataError) as error:
+            self._give_up(error)  # ``close`` waits for the thread, and so for the warning
             with self._changed:
                 self._writer = None
-            self._give_up(error)
 
     def _batch(self) -> list[Row]:
         with self._changed:
@@ -155,7 +156,8 @@ class Store:
 
     def _fail(self, error: Exception) -> None:
         """Handle a failure: ``DataError`` for a broken file, which the user must delete; else turn the store off."""
-        if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _BROKEN:
+        is_broken = isinstance(error, UnicodeDecodeError) or getattr(error, "sqlite_errorcode", 0) & 0xFF in _BROKEN
+        if is_broken:
             raise DataError(f"not a usable cache ({error}): {_DELETE}", self.path) from error
         self._give_up(error)
 
