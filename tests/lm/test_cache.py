@@ -591,7 +591,7 @@ def test_a_schema_that_is_no_text_is_a_broken_file(tmp_path: Path) -> None:
     CompletionCache(path).close()
     with contextlib.closing(sqlite3.connect(path)) as opened, opened:
         opened.execute("PRAGMA writable_schema = ON")
-        opened.execute("UPDATE sqlite_master SET sql = CAST(? AS TEXT)", (b"CREATE TABLE replies (\x82\x82\x82",))
+        opened.execute("UPDATE sqlite_master SET sql = CAST(? AS TEXT)", (b"CREATE TABLE replies \x82 \x82",))
     with pytest.raises(DataError, match=r"not a usable cache.*delete it"):
         CompletionCache(path).completion(b"key")
 
