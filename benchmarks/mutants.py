@@ -85,7 +85,9 @@ AREAS: Mapping[str, Area] = {
         ["tests/prompts", "tests/lab/test_tasks.py"],
     ),
     "budget": Area(["engine/budget.py"], ["tests/engine", "tests/methods/test_bounds.py"]),
-    "recorder": Area(["trace/recorder.py", "trace/trace.py"], ["tests/trace", "tests/engine"]),
+    "recorder": Area(
+        ["trace/recorder.py", "trace/trace.py"], ["tests/trace", "tests/engine", "tests/lm/test_cut_replies.py"]
+    ),
     "runs": Area(
         [f"evaluation/{name}.py" for name in ("predictions", "results", "runner", "runs", "store")],
         ["tests/evaluation", "tests/cli/test_run.py"],

@@ -12,6 +12,7 @@ from polyhop.common.text import estimate_tokens
 from polyhop.errors import LMError, UsageError
 from polyhop.lm.base import Request
 from polyhop.lm.scripted import ScriptedLM
+from polyhop.methods.registry import methods
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Note
 from tests.kit.resp_story import Story
@@ -220,3 +221,18 @@ async def test_an_unreachable_model_raises_its_own_error() -> None:
         async with Pipeline(method="resp", lm=ScriptedLM(reply), retriever=story._search) as pipeline:
             with pytest.raises(LMError, match=f"no server for {task}"):
                 await pipeline.aask("Q")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "layers"),
+    [
+        ({}, 3 + 2 * 2 + 1),  # three summaries, two judgements and plans, the answer
+        ({"judge_and_plan": "merged"}, 3 + 2 + 1),
+        ({"local_source": "memory"}, 3 + 2 * 2 + 2 + 1),
+        ({"max_iterations": 1}, 1 + 1),
+    ],
+    ids=str,
+)
+def test_layers(chosen: dict[str, Any], layers: int) -> None:
+    method = methods()["resp"]
+    assert method.layers(method.resolve(chosen)) == layers

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from polyhop.prompts.book import PromptBook
-from polyhop.prompts.cleaning import clean_replies
+from polyhop.prompts.cleaning import _without_preamble, clean_replies
 from polyhop.prompts.parsing import Malformed
 from polyhop.types import Passage
 
@@ -73,3 +73,15 @@ def test_every_reply_is_cleaned_in_little_time(reply: str) -> None:
     start = time.process_time()
     assert list(clean_replies(reply, "Read the passages.", form, {}))
     assert time.process_time() - start < 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ("Here is my review of the path:\n\n[IRRELEVANT]", "[IRRELEVANT]"),
+        ("Sure.\n\n[IRRELEVANT]", "[IRRELEVANT]"),
+        ("Final answer:\n\nOslo", "Final answer:\n\nOslo"),  # a label of the form
+    ],
+)
+def test_a_line_that_introduces_a_reply_is_removed_but_no_label(text: str, cleaned: str) -> None:
+    assert _without_preamble(text) == cleaned

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from polyhop.prompts.book import PromptBook
-from polyhop.prompts.parsing import Malformed
+from polyhop.prompts.parsing import Malformed, reply_parts
 from polyhop.prompts.prompt import Rendering
 
 BOOK = PromptBook()
@@ -219,3 +219,16 @@ def test_supplements_are_read(reply: str, thought: str | None, information: str,
 def test_supplements_without_information_are_malformed(reply: str) -> None:
     with pytest.raises(Malformed, match=r"\[INFO\]"):
         read("tor.complete", reply)
+
+
+@pytest.mark.parametrize(
+    ("reply", "parts"),
+    [
+        ("[ANSWER] Oslo", []),
+        ("[ANSWER] Oslo\nQuestion: Who?\n[ANSWER] Ann\nQuestion: When?\n[ANSWER] 1900", ["[ANSWER] Oslo"]),
+        ("Question: Where?\n[ANSWER] Oslo\nQuestion: Who?", ["Question: Where?\n[ANSWER] Oslo"]),
+        ("[ANSWER] Oslo<|im_end|>[ANSWER] Rome<|im_end|>", ["[ANSWER] Oslo"]),
+    ],
+)
+def test_a_reply_is_read_up_to_the_next_turn_and_then_whole(reply: str, parts: list[str]) -> None:
+    assert list(reply_parts(reply, {})) == [*parts, reply]

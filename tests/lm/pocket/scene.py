@@ -45,6 +45,7 @@ def fields_of(task: str, passages: list[Passage], question: str = QUESTION) -> d
         "conclude": False,
         "reasoning": ["What is the director of Dark Mill? Rolf Anders."],
         "phrase": "Bremen",
+        "facts": [{"head": passage.title, "relation": "director", "tail": "Rolf Anders"} for passage in passages],
         "answers": ["Bremen"],
         "prediction": "It was Bremen.",
     }
