@@ -82,10 +82,10 @@ def undirected(text: str) -> str:
 
 
 def axe(tab: Any) -> list[str]:
-    """Return the serious and critical violations that axe-core finds in the page in its current state."""
+    """Return the violations that axe-core finds in the page in its current state."""
     tab.evaluate((AXE / "axe.min.js").read_text("utf-8"))
     found = tab.evaluate("axe.run()")["violations"]
-    return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found if each["impact"] in ("serious", "critical")]
+    return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found]
 
 
 DRAWN = """() => {

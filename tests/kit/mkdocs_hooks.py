@@ -18,6 +18,7 @@ UNSHOWN = {".py", ".json"}
 """Files under ``docs/`` that are no pages: ``exclude_docs`` names them."""
 LINK = re.compile(r"(\]\()(?!https?://)([^)#\s]+)")
 PICTURE = re.compile(r'<picture>\s*<source[^>]*srcset="([^"]+)">\s*<img alt="([^"]+)" src="([^"]+)">\s*</picture>')
+DRAWING = re.compile(r'<p><img(?=[^>]* src="[^"]*\.svg)')
 ICON = ROOT / "src" / "polyhop" / "serve" / "page" / "icon.svg"
 _FENCED = re.compile(r"(^(?:```|~~~).*?^(?:```|~~~)~*$)", re.DOTALL | re.MULTILINE)
 
@@ -47,6 +48,16 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         for part in parts[::2]
     ]
     return "".join(parts)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Let a drawing that scrolls on a phone also scroll by keyboard."""
+    return DRAWING.sub(r'<p class="drawing" tabindex="0"><img', html)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Name the search dialog, which the theme leaves unnamed."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
 
 
 def _outside(folder: Path, target: str, repository: str) -> str:

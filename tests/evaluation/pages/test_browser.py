@@ -10,7 +10,7 @@ import pytest
 
 from polyhop.evaluation.pages.page import page
 from polyhop.evaluation.store import read_report
-from tests.kit.browser import CHROMIUM, launched, undirected
+from tests.kit.browser import AXE, CHROMIUM, axe, launched, undirected
 from tests.kit.hostile_runs import ATTACKS, evil_run, plain_run
 
 pytestmark = [
@@ -135,3 +135,21 @@ def test_dark_and_light_differ(chromium: Any, complaints: list[str], tmp_path: P
 def press(tab: Any, *keys: str) -> None:
     for key in keys:
         tab.keyboard.press(key)
+
+
+@pytest.mark.skipif(not AXE.is_dir(), reason=f"axe-core is not installed at {AXE.parents[1]}: make axe")
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
+def test_axe_finds_no_violation(
+    chromium: Any, complaints: list[str], tmp_path: Path, scheme: str, width: int
+) -> None:
+    plain_run(tmp_path / "one", wrong={1})
+    plain_run(tmp_path / "two", method="cot")
+    file = written(tmp_path, tmp_path / "one", tmp_path / "two")
+    found = {}
+    for fragment in ("", "#q1"):
+        seen = {"color_scheme": scheme, "viewport": {"width": width, "height": 900}, "bypass_csp": True}
+        tab = opened(chromium, complaints, file, fragment, **seen)
+        unfold(tab)
+        found[fragment] = axe(tab)
+        tab.context.close()
+    assert found == {"": [], "#q1": []}

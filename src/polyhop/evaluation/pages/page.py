@@ -61,14 +61,15 @@ def page(
     names = names or run_names(reports)
     named = {names[run]: report for run, report in reports.items()}
     divided = {part: dict(zip(named, runs.values(), strict=True)) for part, runs in (parts or {}).items()}
+    settings = {names[str(run)]: _settings_of(run) for run in reports}
     rows = embedded.questions(reports)
     positions = embedded.select_traces(rows, traces)
     data = {"runs": list(named), "errors": MEANINGS, "questions": rows}
     script = bundle(_file("report.js"), VIEW)
     return Template(_file("report.html")).substitute(
         title=escape(_title(reports.values())),
-        about=escape(_about(named)),
-        settings=summary.settings_table({names[str(run)]: _settings_of(run) for run in reports}),
+        about=escape(_about(named, settings.values())),
+        settings=summary.settings_table(settings),
         summary=summary.summary(named, divided, prices, table or results(named, prices=prices)),
         traces=escape(_traces_note(len(positions), len(rows))),
         made_by=f"polyhop {__version__}",
@@ -111,11 +112,16 @@ def _title(reports: Iterable[Report]) -> str:
     return f"{', '.join(methods)} on {', '.join(datasets)}"
 
 
-def _about(named: Mapping[str, Report]) -> str:
+def _about(named: Mapping[str, Report], settings: Iterable[Mapping[str, str]]) -> str:
+    """The models, the number of questions and the days of the last answers, in one line."""
     lms = {name: report.lm for name, report in named.items()}
-    if len(set(lms.values())) == 1:
-        return f"language model: {next(iter(lms.values()))}"
-    return "language models: " + "; ".join(f"{name}: {lm}" for name, lm in lms.items())
+    models = "; ".join(f"{name}: {lm}" for name, lm in lms.items())
+    asked = counted(max(len(report.rows) for report in named.values()), "questions")
+    days = sorted({each["answered"] for each in settings if "answered" in each})
+    answered = f"answered {' to '.join(dict.fromkeys([days[0], days[-1]]))}" if days else ""
+    one = len(set(lms.values())) == 1
+    shown = f"language model: {next(iter(lms.values()))}" if one else f"language models: {models}"
+    return " · ".join(filter(None, [shown, asked, answered]))
 
 
 def _traces_note(held: int, total: int) -> str:

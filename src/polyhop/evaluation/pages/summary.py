@@ -26,7 +26,7 @@ def summary(reports: Reports, parts: Mapping[str, Reports], prices: Prices | Non
         f"{tables(runs, prices)}</details>"
         for name, runs in parts.items()
     ]
-    main = results_table(table) if len(reports) > 1 else ""
+    main = f"<h2>Results</h2>{results_table(table)}<h2>All figures</h2>" if len(reports) > 1 else ""
     return "\n".join([main, tables(reports, prices), *folded, "<h2>Plots</h2>", plots(reports, parts)])
 
 
@@ -36,9 +36,14 @@ def results_table(table: Results) -> str:
     shown = [f'<th scope="row">{_cell(row[0])}</th>' + _cells("td", row[1:]) for row in rows]
     notes = "".join(f'<p class="dim">{escape(note)}</p>' for note in table.notes)
     return (
-        f'<div class="scroll"><table><thead><tr><th scope="col">run</th>{_cells("th", head[1:])}</tr></thead>'
+        f'{_scroll("Results")}<table><thead><tr><th scope="col">run</th>{_cells("th", head[1:])}</tr></thead>'
         f"<tbody>{''.join(f'<tr>{row}</tr>' for row in shown)}</tbody></table></div>{notes}"
     )
+
+
+def _scroll(name: str) -> str:
+    """Open a part that scrolls sideways, also by keyboard."""
+    return f'<div class="scroll" tabindex="0" role="group" aria-label="{name}">'
 
 
 _RANKS = {"best": "<strong>{}</strong>", "second": "<u>{}</u>"}
@@ -90,7 +95,7 @@ def settings_table(settings: Mapping[str, Mapping[str, str]]) -> str:
     rows = "".join(_row(name, [escape(each.get(name) or NOTHING) for each in settings.values()]) for name in names)
     head = "".join(f'<th scope="col" class="number">{escape(run)}</th>' for run in settings)
     return (
-        '<details><summary>Settings of the runs</summary><div class="scroll"><table class="settings"><thead><tr>'
+        f'<details><summary>Settings of the runs</summary>{_scroll("Settings")}<table class="settings"><thead><tr>'
         f'<th scope="col">run</th>{head}</tr></thead><tbody>{rows}</tbody></table></div></details>'
     )
 
@@ -108,7 +113,7 @@ def _own(reports: Reports) -> str:
 def _table(reports: Reports, rows: Iterable[str]) -> str:
     head = "".join(f'<th scope="col" class="number">{escape(name)}</th>' for name in reports)
     return (
-        f'<div class="scroll"><table><thead><tr><th scope="col">run</th>{head}</tr></thead>'
+        f'{_scroll("Figures")}<table><thead><tr><th scope="col">run</th>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
 

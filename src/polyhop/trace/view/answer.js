@@ -22,13 +22,14 @@ export function reply(story, panel) {
     .map(({ marker }) => [" ", jump(marker)]);
   const long = content && plain(content) === plain(words); // an answer that is its own content, written with its marks
   const missing = answer.abstained ? "The documents do not say." : words ? null : "(no answer)";
+  const notice = answer.abstained ? answer.notice?.replace(missing, "").trim() : answer.notice;
   return [
     missing && el("p.reply.none", {}, missing),
     !missing && !long && el("p.reply", {}, words, carrying),
     !answer.abstained && content && el("p.content", {}, cited(content, known, jump)),
     sure(answer),
     quoted(answer, jump),
-    answer.notice && el("p.notice", {}, answer.notice),
+    notice && el("p.notice", {}, notice),
     story.budget && el("p.notice", {}, `A limit was reached: ${story.budget}.`),
   ].filter(Boolean);
 }

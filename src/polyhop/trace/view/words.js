@@ -34,7 +34,7 @@ export const verdictOf = (verdict) => VERDICTS[verdict] || [verdict, "still"];
 export const count = (number, noun) =>
   `${whole(number)} ${noun}${number === 1 ? "" : noun.endsWith("ch") ? "es" : "s"}`;
 export const whole = (number) => Math.round(number).toLocaleString("en");
-export const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1).trimEnd()}…` : text);
+export const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1).replace(/[\s.,;:]+$/, "")}…` : text);
 export const share = (value) => (typeof value === "number" ? value.toFixed(2) : "unknown");
 
 export function seconds(value) {

@@ -51,6 +51,7 @@ export async function askView(ids = []) {
     panels = fresh;
     inspector.element.hidden = true;
     stage.hidden = false;
+    form.element.classList.add("answered");
     start.hidden = recent.hidden = true;
     stage.classList.toggle("beside", panels.length > 1);
     results.replaceChildren(...panels.map((panel) => panel.element));
@@ -104,9 +105,9 @@ function formOf(methods, corpora, submit, oncorpus) {
   const button = el("button.go", { type: "submit" }, "Ask");
   const more = () => [
     choice("Kind of answer", "kind", KINDS, chosen.kind ?? "qa"),
-    number("Model calls, at most", "max_calls", { min: 1, step: 1 }),
-    number("Time limit (s)", "max_seconds", { min: 0.1, step: "any" }),
-    number("Minimum confidence", "abstain_below", { min: 0.01, max: 1, step: "any" }),
+    number("Model calls, at most", "max_calls", { min: 1, step: 1, placeholder: "no limit" }),
+    number("Time limit (s)", "max_seconds", { min: 0.1, step: "any", placeholder: "no limit" }),
+    number("Minimum confidence", "abstain_below", { min: 0.01, max: 1, step: "any", placeholder: "none" }),
     settings,
   ];
   const element = el(

@@ -47,7 +47,7 @@ function signed(value) {
 }
 
 function metrics(comparison, names) {
-  const heads = ["Metric", ...names, "Difference", "95 %", "p"];
+  const heads = ["Metric", ...names, "Difference", "95 % interval", "p"];
   const row = ([name, each]) => {
     const sure = each.low > 0 || each.high < 0;
     return el(

@@ -96,7 +96,7 @@ export async function runsView() {
 /** The metrics that runs have, the usual ones first, at max `max`. */
 function headline(runs, max = 5) {
   const names = [...new Set(runs.flatMap((run) => Object.keys(run.metrics ?? {})))];
-  const usual = ["em", "f1", "cover_em"].filter((name) => names.includes(name));
+  const usual = ["em", "f1", "cover_em", "recall_mean@5", "recall_all@5"].filter((name) => names.includes(name));
   return [...usual, ...names.filter((name) => !usual.includes(name))].slice(0, max);
 }
 
