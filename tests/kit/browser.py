@@ -81,11 +81,11 @@ def undirected(text: str) -> str:
     return re.sub("[\u202a-\u202e\u2066-\u2069]", "", text)
 
 
-def axe(tab: Any) -> list[str]:
+def axe(tab: Any, *unchecked: str) -> list[str]:
     """Return the violations that axe-core finds in the page in its current state."""
     tab.evaluate((AXE / "axe.min.js").read_text("utf-8"))
     found = tab.evaluate("axe.run()")["violations"]
-    return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found]
+    return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found if each["id"] not in unchecked]
 
 
 DRAWN = """() => {

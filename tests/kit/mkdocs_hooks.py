@@ -51,8 +51,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Let a drawing that scrolls on a phone also scroll by keyboard."""
-    return DRAWING.sub(r'<p class="drawing" tabindex="0"><img', html)
+    """Let wide drawings and tables scroll by keys too; an empty heading of a table is a plain cell."""
+    html = DRAWING.sub('<p class="drawing" tabindex="0"><img', html).replace("<th></th>", "<td></td>")
+    return html.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace("</table>", "</table></div>")
 
 
 def on_post_page(output: str, **_: Any) -> str:

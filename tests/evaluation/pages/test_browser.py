@@ -139,9 +139,7 @@ def press(tab: Any, *keys: str) -> None:
 
 @pytest.mark.skipif(not AXE.is_dir(), reason=f"axe-core is not installed at {AXE.parents[1]}: make axe")
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
-def test_axe_finds_no_violation(
-    chromium: Any, complaints: list[str], tmp_path: Path, scheme: str, width: int
-) -> None:
+def test_axe_finds_no_violation(chromium: Any, complaints: list[str], tmp_path: Path, scheme: str, width: int) -> None:
     plain_run(tmp_path / "one", wrong={1})
     plain_run(tmp_path / "two", method="cot")
     file = written(tmp_path, tmp_path / "one", tmp_path / "two")
