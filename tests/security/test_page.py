@@ -92,7 +92,7 @@ _TRIED = """# Injection: what was tried
 with its tools, `search-agent` with its tags). The model is scripted and not persuaded: it answers as if the text were
 not there. What a method does is compared with what it does without the text (`tests/security/test_steering.py`). A test
 writes this page from the texts that are tried. [security.md](security.md) says what a model that is persuaded can still
-spoil.
+spoil. The first table holds for every method but those of the second.
 
 | texts | number | for example | calls, their order, searches, links, tools, citations, answer |
 |---|--:|---|---|
