@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyhop.common.batching import batches
+from polyhop.lm.hf.layers import cache_argument
 from polyhop.lm.hf.scoring import Ids, Job, StateCache, logprobs, padded
 
 BLOCK = 16
@@ -221,9 +222,9 @@ class CausalScorer:
             input_ids=torch.from_numpy(ids).to(device),
             position_ids=torch.from_numpy(positions).to(device),
             attention_mask=visible,
-            past_key_values=cache,
             use_cache=True,
             logits_to_keep=max(row.scored for row in batch),
+            **{str(cache_argument(self.model.forward)): cache},
         )
         return out.logits, cache
 

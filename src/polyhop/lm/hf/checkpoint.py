@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from polyhop.common.extras import is_installed, require
 from polyhop.common.text import counted
 from polyhop.errors import DataError, MissingExtra, SettingError, UsageError
-from polyhop.lm.hf.layers import pack, patch_attention
+from polyhop.lm.hf.layers import cache_argument, pack, patch_attention
 from polyhop.lm.hf.tokens import Tokens
 
 Dtype: TypeAlias = Literal["float32", "float16", "bfloat16"]
@@ -97,7 +97,8 @@ class Checkpoint:
                 "T5's, GPT-2's, OPT's and Llama's families do"
             )
         kind = known[type(self._config)]
-        if "past_key_values" not in inspect.signature(kind.forward).parameters:
+        has_attention = getattr(self._config.get_text_config(), "num_attention_heads", None) is not None
+        if not has_attention or cache_argument(kind.forward) is None:
             raise UsageError(f"{self.name} is a {self._config.model_type} model, without attention: not known here")
         return kind
 
@@ -121,8 +122,8 @@ class Checkpoint:
         window = getattr(config, "sliding_window", None)
         if window and (not layers or "sliding_attention" in layers):
             most = min(window, most or window)
-        takes = inspect.signature(self._kind.forward).parameters
-        placeable = {"position_ids", "past_key_values"} <= takes.keys() and not getattr(config, "alibi", False)
+        takes, cache = inspect.signature(self._kind.forward).parameters, cache_argument(self._kind.forward)
+        placeable = {"position_ids", cache} <= takes.keys() and not getattr(config, "alibi", False)
         return placeable and layers <= {"full_attention", "sliding_attention"}, most
 
     def _checked_device(self, device: str | None) -> str:

@@ -12,6 +12,7 @@ from polyhop.common.batching import batches
 from polyhop.errors import UsageError
 from polyhop.lm.hf.causal import MIN_SHARED
 from polyhop.lm.hf.checkpoint import Checkpoint, Dtype
+from polyhop.lm.hf.layers import cache_argument
 from polyhop.lm.hf.scoring import Ids, padded
 from polyhop.lm.hf.tokens import Tokens
 from polyhop.lm.reply import answer_spans
@@ -56,6 +57,7 @@ class Writer:
         ends = model.generation_config.eos_token_id
         self._ends = set(ends if isinstance(ends, list) else [ends])
         self._takes = inspect.signature(model.forward).parameters
+        self._cache = str(cache_argument(model.forward))
 
     def __call__(self, asked: Sequence[Writing]) -> list[Written]:
         """Return the texts, in order."""
@@ -88,7 +90,7 @@ class Writer:
                     row.take(token, value, self._ends, self.tokens)
             if all(row.done for row in rows):
                 return [Written(row.ids, row.logprobs, row.finished) for row in rows]
-            inputs = self._next(inputs, out.past_key_values, drawn)
+            inputs = self._next(inputs, out[self._cache], drawn)
 
     @cached_property
     def _verdicts(self) -> dict[int, bool]:
@@ -125,16 +127,26 @@ class Writer:
         done, width = _shared(prompts), inputs["input_ids"].shape[1]
         past = self._read(prompts[0][:done], inputs["position_ids"][:, :done]) if done else None
         while width - done > COLUMNS:
-            past = self._run(_columns(inputs, past, done, done + COLUMNS)).past_key_values
+            past = self._run(self._columns(inputs, past, done, done + COLUMNS))[self._cache]
             done += COLUMNS
-        return _columns(inputs, past, done, width)
+        return self._columns(inputs, past, done, width)
+
+    def _columns(self, inputs: dict[str, Any], past: Any, start: int, stop: int) -> dict[str, Any]:
+        """Return the columns ``start`` to ``stop`` of ``inputs``, after the ``past``."""
+        return {
+            **inputs,
+            self._cache: past,
+            "input_ids": inputs["input_ids"][:, start:stop],
+            "attention_mask": inputs["attention_mask"][:, :stop],
+            "position_ids": inputs["position_ids"][:, start:stop],
+        }
 
     def _read(self, shared: Ids, positions: Any) -> Any:
         """Return the states of the common prefix, with its tokens at ``positions``: (rows, columns)."""
         import torch
 
         ids = torch.tensor([shared], device=self.model.device)
-        past = self._run({"input_ids": ids, "logits_to_keep": 1}).past_key_values
+        past = self._run({"input_ids": ids, "logits_to_keep": 1})[self._cache]
         for layer in past.layers:
             layer.keys, layer.values = (part[0][:, positions].transpose(0, 1) for part in (layer.keys, layer.values))
         return past
@@ -144,12 +156,12 @@ class Writer:
         import torch
 
         if self._is_encoder_decoder:
-            return {**inputs, "past_key_values": past, "decoder_input_ids": drawn}
+            return {**inputs, self._cache: past, "decoder_input_ids": drawn}
         mask = torch.cat([inputs["attention_mask"], torch.ones_like(drawn)], 1)
         positions = inputs["position_ids"][:, -1:] + 1
         return {
             **inputs,
-            "past_key_values": past,
+            self._cache: past,
             "input_ids": drawn,
             "attention_mask": mask,
             "position_ids": positions,
@@ -187,17 +199,6 @@ class _Row:
             self.done = self.finished = True
         elif len(self.ids) >= self.asked.max_tokens:
             self.done = True
-
-
-def _columns(inputs: dict[str, Any], past: Any, start: int, stop: int) -> dict[str, Any]:
-    """Return the columns ``start`` to ``stop`` of ``inputs``, after the ``past``."""
-    return {
-        **inputs,
-        "past_key_values": past,
-        "input_ids": inputs["input_ids"][:, start:stop],
-        "attention_mask": inputs["attention_mask"][:, :stop],
-        "position_ids": inputs["position_ids"][:, start:stop],
-    }
 
 
 def _shared(prompts: Sequence[Ids]) -> int:

@@ -8,12 +8,21 @@ are applied to the target's tokens instead of the prompt's.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
 Attended: TypeAlias = "tuple[Any, Any, None]"
 """A layer of attention returns its output, the position bias for the next layer, and no weights."""
+CACHE_ARGUMENTS = ("cache", "past_key_values")
+"""The argument with the states of earlier tokens: its name since transformers 5.24, and before."""
+
+
+def cache_argument(forward: Callable[..., Any]) -> str | None:
+    """Return the name of the argument with the states of earlier tokens; None if a network takes none."""
+    takes = inspect.signature(forward).parameters
+    return next((name for name in CACHE_ARGUMENTS if name in takes), None)
 
 
 def patch_attention(model: Any) -> None:
@@ -60,7 +69,6 @@ def _across(
     mask: Any = None,
     key_value_states: Any = None,
     position_bias: Any = None,
-    past_key_values: Any = None,
     **more: Any,
 ) -> Attended:
     """Compute cross-attention from ``states``, (batch, targets, size), to ``key_value_states``, (batch, tokens, size).
@@ -73,15 +81,9 @@ def _across(
     heads, width = attention.n_heads, attention.key_value_proj_dim
     projected = tokens * heads * width * (size + targets)
     unprojected = targets * heads * size * (width + tokens)
-    if past_key_values is not None or unprojected >= projected:
-        return plain(
-            states,
-            mask=mask,
-            key_value_states=key_value_states,
-            position_bias=position_bias,
-            past_key_values=past_key_values,
-            **more,
-        )
+    has_cache = any(more.get(name) is not None for name in CACHE_ARGUMENTS)
+    if has_cache or unprojected >= projected:
+        return plain(states, mask=mask, key_value_states=key_value_states, position_bias=position_bias, **more)
     keys, values = (layer.weight.view(heads, width, size) for layer in (attention.k, attention.v))
     query = attention.q(states).view(batch * targets, heads, width).transpose(0, 1)
     query = torch.bmm(query, keys).view(heads, batch, targets, size).transpose(0, 1)
