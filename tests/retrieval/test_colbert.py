@@ -287,7 +287,7 @@ def test_other_checkpoints_are_refused(copied: Path, tmp_path: Path, monkeypatch
     with pytest.raises(DataError, match=r"model\.safetensors cannot be read"):
         opened(copied)
     (copied / "model.safetensors").unlink()
-    with pytest.raises(DataError, match=r"neither model\.safetensors nor pytorch_model\.bin is there"):
+    with pytest.raises(DataError, match=r"neither model\.safetensors nor pytorch_model\.bin exists"):
         opened(copied)
     from tests.kit import encoders
 

@@ -146,7 +146,7 @@ async def test_search_methods_and_corpora() -> None:
         fields = {field["name"]: field for field in one["fields"]}
         assert set(fields) == set(one["settings"])
         assert fields["widths"]["meaning"] == "depth 3, nodes per layer (§4.4)"
-        assert fields["shots"]["meaning"] == "demonstrations in a prompt (§4.4)"
+        assert fields["shots"]["meaning"] == "demonstrations per prompt (§4.4)"
         kinds = {"widths": "text", "shots": "number", "thoughts": "switch", "query": "choice", "early_stop": "text"}
         assert {name: fields[name]["kind"] for name in kinds} == kinds
         promptrank = next(method for method in content["methods"] if method["name"] == "promptrank")

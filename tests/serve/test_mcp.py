@@ -179,7 +179,7 @@ async def test_a_trace_is_an_outline_and_every_step() -> None:
         ("answer_question", {"question": QUESTION, "method": "tro"}, "did you mean 'tor'"),
         ("answer_question", {"question": QUESTION, "corpus": "films "}, "Valid: empty, films"),
         ("answer_question", {"question": "   "}, "the question is empty"),
-        ("answer_question", {"question": "a" * 5000}, "at most 4000"),
+        ("answer_question", {"question": "a" * 5000}, "the maximum is 4000"),
         ("search_passages", {"query": "x", "k": 0}, "greater than or equal to 1"),
         ("search_passages", {"query": "x", "corpus": "book"}, "unknown corpus 'book'"),
         ("get_trace", {"trace_id": "nope"}, "no trace 'nope'"),

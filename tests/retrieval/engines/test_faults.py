@@ -148,7 +148,7 @@ def test_a_hybrid_of_engines_needs_no_corpus(server: SearchEngine, address: str,
         assert pipeline.engine.retriever is not None
         linked = pipeline.engine.retriever.links(PASSAGES[1])
     assert ids(linked) == ids(index.links(PASSAGES[1]))
-    with pytest.raises(UsageError, match="give it a corpus"):
+    with pytest.raises(UsageError, match="searches a corpus: give one"):
         Pipeline(method="one-r", retriever=f"hybrid:bm25+{address}")
 
 

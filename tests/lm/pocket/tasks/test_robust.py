@@ -38,7 +38,8 @@ def fields(question: str, given_: list[Passage], analysis: str | None, mode: str
     given = {"question": question, "passages": given_, "thoughts": True, "evidence": evidence, "mode": mode}
     graph, condensed = ge_fields(question, given_, analysis), summary_fields(question, given_, analysis)
     acted = acting_fields(question, given_, analysis)
-    judged = {"answers": [analysis or "a", question], "prediction": question}
+    facts = [{"head": passage.title, "relation": question, "tail": passage.text} for passage in given_]
+    judged = {"answers": [analysis or "a", question], "prediction": question, "facts": facts}
     return given | chat | resp | graph | condensed | acted | judged | {"conclude": mode == "paragraph"}
 
 
