@@ -119,8 +119,8 @@ def test_no_text_is_an_element_of_a_report(tmp_path: Path) -> None:
 
 
 @pytest.mark.extra
-@pytest.mark.skipif(not is_installed("mcp"), reason="extra not is_installed: mcp")
-@pytest.mark.skipif(not is_installed("serve"), reason="extra not is_installed: serve")
+@pytest.mark.skipif(not is_installed("mcp"), reason="extra not installed: mcp")
+@pytest.mark.skipif(not is_installed("serve"), reason="extra not installed: serve")
 @pytest.mark.slow
 async def test_agents_and_chat_clients_are_given_the_same_parts() -> None:
     from polyhop.serve.http.chat import ChatBody, Turn, content, models

@@ -20,7 +20,7 @@ from tests.serve.test_chat import TOWNS, Model
 
 pytestmark = [
     pytest.mark.extra,
-    pytest.mark.skipif(not is_installed("serve"), reason="extra not is_installed: serve"),
+    pytest.mark.skipif(not is_installed("serve"), reason="extra not installed: serve"),
 ]
 
 ASKING: dict[str, Any] = {"question": "Which town?"}
