@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,13 @@ import polyhop
 from polyhop import Passage, Question, ScriptedLM
 from polyhop.cli.tables import print_report
 from polyhop.errors import DataError, LMError, UsageError
+from polyhop.evaluation import predictions
 from polyhop.evaluation.figures import numbers
 from polyhop.evaluation.pages.summary import tables
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import read_report
+from polyhop.metrics import profiles
+from tests.evaluation.test_store import files
 
 CORPUS = [Passage(f"p{n}", f"Town {n}", f"Town {n} lies on the river {n}.") for n in range(8)]
 QUESTIONS = [
@@ -168,3 +172,76 @@ def test_a_model_that_always_raises_ends_the_run_with_its_reason() -> None:
     with pytest.raises(polyhop.PolyhopError, match="every question fails: KeyError"):
         polyhop.evaluate(many, method="cot", lm=lm, concurrency=1)
     assert len(lm.calls) == 10
+
+
+# --- errors that nobody foresaw, while a row is made or written -------------------------------------------------------
+
+
+def breaking(monkeypatch: pytest.MonkeyPatch, target: str, question: str = "q5") -> None:
+    """Let a function of ``predictions`` fail for a question."""
+    function = getattr(predictions, target)
+
+    def broken(asked: Question, *given: Any) -> Any:
+        if asked.id == question:
+            raise ZeroDivisionError("a fault of ours")
+        return function(asked, *given)
+
+    monkeypatch.setattr(predictions, target, broken)
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_a_row_that_cannot_be_made_costs_one_question_and_its_answer_is_kept(
+    concurrency: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(ScriptedLM(answering), tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        breaking(patch, "gold_statistics")
+        report = run(ScriptedLM(answering), tmp_path / "run", concurrency=concurrency)
+    reason = "answered, but the row could not be written: ZeroDivisionError('a fault of ours')"
+    assert report.failed == {"q5": f"{reason}; the answer is in traces/00005.json"}
+    assert json.loads((tmp_path / "run" / "traces" / "00005.json").read_text())["answer"] == "river 5"
+    assert [row["id"] for row in report.rows] == [f"q{n}" for n in range(8) if n != 5]
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["failed"] == report.failed
+    again = ScriptedLM(answering)
+    run(again, tmp_path / "run")
+    assert len(again.calls) == 1
+    assert files(tmp_path / "run") == files(tmp_path / "whole")
+
+
+def test_answers_whose_rows_all_fail_stop_the_run_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [Question(f"q{n}", f"Town {n}?") for n in range(50)]
+    lm = ScriptedLM(lambda task, fields: {"rationale": "So it is.", "answer": "yes"})
+    with monkeypatch.context() as patch:
+        patch.setattr(predictions, "path_of", lambda answer: {"set": {1}})
+        with pytest.raises(polyhop.PolyhopError, match="answered, but the row could not be written: TypeError"):
+            polyhop.evaluate(many, method="cot", lm=lm, concurrency=1, out=tmp_path / "run")
+    assert len(lm.calls) == 10
+    assert len(list((tmp_path / "run" / "traces").iterdir())) == 10
+    assert len(polyhop.evaluate(many, method="cot", lm=lm, out=tmp_path / "run").rows) == 50
+
+
+def test_a_metric_that_fails_costs_its_scores_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(given: object) -> list[dict[str, float]]:
+        raise ZeroDivisionError("a fault of ours")
+
+    with monkeypatch.context() as patch:
+        patch.setitem(profiles.PROFILES, "hotpot", replace(profiles.PROFILES["hotpot"], score=broken))
+        report = run(ScriptedLM(answering), tmp_path / "run", metrics="default,hotpot")
+    assert not report.failed
+    assert report.metrics["em"].value == 1.0
+    assert report.unscored["hotpot.f1"] == "could not be computed: ZeroDivisionError('a fault of ours')"
+    assert "hotpot.f1" not in report.rows[0]["metrics"]
+    assert read_report(tmp_path / "run", metrics="hotpot").metrics["hotpot.f1"].value == 1.0
+
+
+def test_an_answer_is_kept_whatever_its_passages_hold(tmp_path: Path) -> None:
+    """A retriever of the user's own may add anything to its passages."""
+
+    def find_sets(query: str, k: int) -> list[Passage]:
+        return [replace(passage, metadata={"seen": {"today"}}) for passage in find(query, k)]
+
+    out = tmp_path / "run"
+    report = polyhop.evaluate(QUESTIONS, method="one-r", lm=ScriptedLM(answering), retriever=find_sets, out=out)
+    assert not report.failed
+    trace = json.loads((out / "traces" / "00000.json").read_text())
+    assert "today" in trace["passages"][0]["metadata"]["seen"]

@@ -78,10 +78,13 @@ def failing_after(writes: int, number: int, monkeypatch: pytest.MonkeyPatch) -> 
             self.full = spend()
             return int(self.file.write(line[: len(line) // 2] if self.full else line))
 
-    def append(folder: RunFolder, row: Mapping[str, Any], answer: Any) -> None:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.file, name)
+
+    def append(folder: RunFolder, row: Mapping[str, Any]) -> None:
         if not isinstance(folder._predictions, Line):
             folder._predictions = Line(folder._predictions)  # type: ignore[assignment]
-        whole_line(folder, row, answer)
+        whole_line(folder, row)
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "write_bytes", write_bytes)
@@ -105,6 +108,7 @@ def test_a_disk_that_fails_at_any_write_costs_no_finished_question(
         assert os.strerror(number) in str(caught.value)
         assert str(out) in str(caught.value)
         lines = (out / "predictions.jsonl").read_bytes() if (out / "predictions.jsonl").exists() else b""
+        assert not lines or lines.endswith(b"\n")
         asked = run(out).calls
         assert len(asked) == len(QUESTIONS) - lines.count(b"\n")
         assert files(out) == files(whole)

@@ -35,6 +35,9 @@ from polyhop.types import Passage, Question
 
 Row: TypeAlias = Mapping[str, Any]
 
+TRACES = "traces"
+"""The folder of the traces in a run's folder."""
+
 _SCORED = ("kind", "gold", "answering", "titles", "cited")
 """Fields that scoring needs and that older runs lack."""
 
@@ -95,9 +98,18 @@ def prediction(
         "budget": answer.trace.budget,
         **path_of(answer),
         "usage": answer.usage.to_dict(),
-        "trace": f"traces/{position:05d}.json",
+        "trace": trace_name(position),
     }
     return next(scored([row], profiles)[0])
+
+
+def trace_name(position: int) -> str:
+    """Return the name of a question's trace in the run's folder, by its position in the dataset.
+
+    >>> trace_name(7)
+    'traces/00007.json'
+    """
+    return f"{TRACES}/{position:05d}.json"
 
 
 def gold_of(question: Question) -> dict[str, Any]:

@@ -173,30 +173,50 @@ async def run_questions(
     in_a_row = waiting = 0
     todo: Iterator[tuple[int, Question]] = iter([(n, q) for n, q in enumerate(questions) if q.id not in finished])
 
-    async def work() -> None:
+    def fail(question: Question, error: Exception) -> None:
+        """Count a question without a row; raise the error if the next ones would fail too."""
         nonlocal in_a_row, waiting
+        waits = is_waiting(error)
+        waiting += waits
+        in_a_row = 0 if waits else in_a_row + 1
+        if not waits:
+            failed[question.id] = redacted(str(error) if isinstance(error, PolyhopError) else repr(error))
+        hopeless = isinstance(error, (ServiceError, CorpusTooLarge)) and not isinstance(error, CutReply)
+        if in_a_row >= MAX_CONSECUTIVE_FAILURES or (not finished and hopeless):
+            if isinstance(error, PolyhopError):
+                raise error
+            raise PolyhopError(f"every question fails: {error!r}") from error
+
+    def keep(position: int, question: Question, answer: Answer) -> None:
+        """Write the answer, then its row. An unforeseen error costs this question's row alone, and is named: the answer
+        is paid for. A ``DataError``, such as a full disk, is raised."""
+        nonlocal in_a_row
+        held = ""
+        try:
+            if folder:
+                held = f"; the answer is in {folder.keep_answer(position, answer)}"
+            row = prediction(question, answer, position, answers=pipeline.answers, profiles=profiles)
+            if folder:
+                folder.append(row)
+            else:
+                rows[question.id] = row
+        except PolyhopError:
+            raise
+        except Exception as error:  # noqa: BLE001 - counted
+            fail(question, PolyhopError(f"answered, but the row could not be written: {error!r}{held}"))
+        else:
+            in_a_row = 0
+
+    async def work() -> None:
         for position, question in todo:
             try:
                 answer = await (ask or pipeline.aask)(question)
-            except Exception as error:
-                waits = is_waiting(error)
-                waiting += waits
-                in_a_row = 0 if waits else in_a_row + 1
-                if not waits:
-                    failed[question.id] = redacted(str(error) if isinstance(error, PolyhopError) else repr(error))
-                hopeless = isinstance(error, (ServiceError, CorpusTooLarge)) and not isinstance(error, CutReply)
-                if in_a_row >= MAX_CONSECUTIVE_FAILURES or (not finished and hopeless):
-                    if isinstance(error, PolyhopError):
-                        raise
-                    raise PolyhopError(f"every question fails: {error!r}") from error
+            except Exception as error:  # noqa: BLE001 - counted
+                fail(question, error)
             else:
-                in_a_row = 0
-                row = prediction(question, answer, position, answers=pipeline.answers, profiles=profiles)
+                keep(position, question, answer)
                 if folder:
-                    folder.append(row, answer)
                     folder.keep_learnt(pipeline.engine.models.learnt())
-                else:
-                    rows[question.id] = row
             if progress:
                 progress(len(finished) + len(failed) + waiting, len(questions))
 

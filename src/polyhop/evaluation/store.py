@@ -21,14 +21,14 @@ from polyhop.data.questions import read_questions
 from polyhop.engine.models import MISSES, THINKING
 from polyhop.errors import DataError, UsageError
 from polyhop.evaluation.errors import error_of
-from polyhop.evaluation.predictions import Lines, Row, scored, with_gold
+from polyhop.evaluation.predictions import TRACES, Lines, Row, scored, trace_name, with_gold
 from polyhop.evaluation.report import Report
 from polyhop.metrics import profiles_named
 from polyhop.metrics.profiles import DEFAULT
 from polyhop.trace import Usage, add_usage
 from polyhop.types import Passage, Question
 
-PREDICTIONS, TRACES = "predictions.jsonl", "traces"
+PREDICTIONS = "predictions.jsonl"
 
 DEPTH = 3
 """Maximum depth of a run's folder in a folder of runs: ``run --method all`` and ``sweep`` write nested folders."""
@@ -57,13 +57,25 @@ class RunFolder:
             self._open.close()
             raise
 
-    def append(self, row: Mapping[str, Any], answer: Answer) -> None:
-        """Write a finished question, its trace first, so that a row always has its trace."""
+    def keep_answer(self, position: int, answer: Answer) -> str:
+        """Write an answer with its trace, before its row, so that a row always has its trace; return the file's name in
+        the folder."""
+        name = trace_name(position)
         with self._kept():
-            _write(self.folder / row["trace"], orjson.dumps(answer.to_dict()))
-            line = _line(row)
-            while line:  # an unbuffered file may take a part: nothing waits in memory for a kill to lose
-                line = line[self._predictions.write(line) :]
+            _write(self.folder / name, orjson.dumps(answer.to_dict(), default=repr))
+        return name
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Write the row of a finished question; if the disk takes only a part of it, none of it stays."""
+        line = _line(row)
+        with self._kept():
+            end = self._predictions.seek(0, os.SEEK_END)
+            try:
+                while line:  # an unbuffered file may take a part: nothing waits in memory for a kill to lose
+                    line = line[self._predictions.write(line) :]
+            except OSError:
+                self._predictions.truncate(end)
+                raise
         self.finished.add(row["id"])
 
     def rows(self) -> Lines:

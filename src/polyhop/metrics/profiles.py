@@ -315,12 +315,17 @@ def score(predictions: Sequence[Prediction], names: Iterable[str] = (DEFAULT,)) 
     """Return the scores of every prediction by the profiles, and, by metric, the reason that it is on no question.
 
     ``default`` reports only the metrics that apply. A metric that some questions lack (no gold, another kind) is
-    averaged over the others.
+    averaged over the others. An unforeseen error costs the metrics of its profile alone, and is their reason.
     """
     rows: list[Scores] = [{} for _ in predictions]
     missing: dict[str, str] = {}
     for profile in (PROFILES[name] for name in names):
-        for row, scores in zip(rows, profile.score(predictions), strict=True):
+        try:
+            profile_scores = profile.score(predictions)
+        except Exception as error:  # noqa: BLE001 - named
+            missing |= {profile.full_name(name): f"could not be computed: {error!r}" for name in profile.metrics}
+            continue
+        for row, scores in zip(rows, profile_scores, strict=True):
             row |= {profile.full_name(name): value for name, value in scores.items()}
         if profile.name == DEFAULT:
             continue

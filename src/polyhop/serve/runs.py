@@ -24,8 +24,9 @@ from polyhop.evaluation.figures import distinct, is_shown
 from polyhop.evaluation.pages import embedded
 from polyhop.evaluation.pages.page import standalone_svg
 from polyhop.evaluation.pages.summary import cost_plot
+from polyhop.evaluation.predictions import TRACES
 from polyhop.evaluation.report import Report, applies
-from polyhop.evaluation.store import DEPTH, PREDICTIONS, TRACES, read_report
+from polyhop.evaluation.store import DEPTH, PREDICTIONS, read_report
 from polyhop.serve.errors import UnknownRun
 
 KEPT = 16
