@@ -215,7 +215,8 @@ class Pipeline:
 
     def close(self) -> None:
         """Close the pipeline from synchronous code."""
-        self._loop.run(self.aclose())
+        if not self._closed:
+            self._loop.run(self.aclose())
         self._loop.stop()
 
     def _check_open(self) -> None:

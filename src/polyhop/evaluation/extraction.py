@@ -8,14 +8,13 @@ models of a batch (``evaluation.batches``) the calls go to files.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polyhop.answer import Answer
-from polyhop.common.aio import is_waiting
+from polyhop.common.aio import gather, is_waiting
 from polyhop.data.openie import Extraction, content_of, key_of, read_openie, write_openie
 from polyhop.engine.options import LM
 from polyhop.errors import PolyhopError
@@ -129,12 +128,7 @@ async def _all(
             if progress:
                 progress(done.new + len(done.failed), len(todo))
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(max(1, concurrency)):
-                group.create_task(work())
-    except* PolyhopError as errors:
-        raise errors.exceptions[0] from None
+    await gather(*(work() for _ in range(max(1, concurrency))))
 
 
 async def _extracted(pipeline: Pipeline, passage: Passage) -> tuple[Extraction, Usage]:

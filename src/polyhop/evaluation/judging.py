@@ -8,7 +8,6 @@ be read twice is counted, and no verdict.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from polyhop.answer import Answer
-from polyhop.common.aio import LoopThread
+from polyhop.common.aio import gather
 from polyhop.engine.options import LM
 from polyhop.engine.support import MAX_PASSAGES
-from polyhop.errors import DataError, PolyhopError
+from polyhop.errors import DataError
 from polyhop.evaluation.predictions import Row
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import CONCURRENCY, Progress, call_settings
@@ -146,11 +145,7 @@ def judge_answers(
         rows = [row for row in report.rows if row.get("answering", True) and by.applies(row)]
         with _Verdicts(Path(folder), judge, by) as verdicts:
             before = len(verdicts.held)
-            thread = LoopThread()
-            try:
-                thread.run(_all(pipeline, rows, verdicts, concurrency, progress))
-            finally:
-                thread.stop()
+            pipeline.wait(_all(pipeline, rows, verdicts, concurrency, progress))
             return _with(report, rows, verdicts, asked=len(verdicts.held) - before)
 
 
@@ -179,12 +174,7 @@ async def _all(
             if progress:
                 progress(done, len(rows))
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(max(1, concurrency)):
-                group.create_task(work())
-    except* PolyhopError as errors:
-        raise errors.exceptions[0] from None
+    await gather(*(work() for _ in range(max(1, concurrency))))
 
 
 def _with(report: Report, rows: Sequence[Row], verdicts: _Verdicts, *, asked: int) -> Report:

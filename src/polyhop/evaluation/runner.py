@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -11,7 +9,7 @@ from time import monotonic
 from typing import Any, Protocol
 
 from polyhop.answer import Answer
-from polyhop.common.aio import LoopThread, is_waiting
+from polyhop.common.aio import gather, is_waiting
 from polyhop.data.contexts import corpus_of_contexts, is_contexts, questions_with_contexts
 from polyhop.data.questions import open_questions, read_questions, with_answerability
 from polyhop.engine.engine import Engine
@@ -105,7 +103,6 @@ def evaluate(
             pipeline.engine.models.remember(folder.learnt)
         if "gold" in pipeline.method.needs(pipeline.settings):
             questions = with_gold(questions, pipeline.index)
-        thread = LoopThread()
         try:
             if engine:
                 left = len(questions) - len(folder.finished if folder else ())
@@ -120,11 +117,10 @@ def evaluate(
                 ask=leaving.enter_context(elsewhere) if engine else None,
             )
             before, begun = len(folder.finished if folder else ()), monotonic()
-            answered, failed = thread.run(work)
+            answered, failed = pipeline.wait(work)
             throughput = (len(answered) - before) / max(monotonic() - begun, 1e-9)
         finally:
-            thread.run(pipeline.aclose())  # where its connections are
-            thread.stop()
+            pipeline.close()
             if folder is not None:
                 folder.close()
         scored_rows, unscored = scored(answered, profiles.names)  # all at once: some metrics pair questions
@@ -220,12 +216,7 @@ async def run_questions(
             if progress:
                 progress(len(finished) + len(failed) + waiting, len(questions))
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(max(1, concurrency)):
-                group.create_task(work())
-    except* PolyhopError as errors:
-        raise _first(errors) from None
+    await gather(*(work() for _ in range(max(1, concurrency))))
     return folder.rows() if folder else [rows[q.id] for q in questions if q.id in rows], failed
 
 
@@ -278,9 +269,3 @@ def call_settings(engine: Engine) -> dict[str, Any]:
         "reasoning_tokens": engine.reasoning_tokens,
         "role_options": engine.role_options or None,
     }
-
-
-def _first(errors: BaseExceptionGroup[PolyhopError]) -> PolyhopError:
-    with contextlib.suppress(StopIteration):
-        return next(e for e in errors.exceptions if isinstance(e, PolyhopError))
-    return _first(errors.exceptions[0])  # type: ignore[arg-type]

@@ -10,7 +10,6 @@ from typing import Any
 
 import orjson
 
-from polyhop.common.aio import LoopThread
 from polyhop.common.text import counted
 from polyhop.errors import PolyhopError
 from polyhop.evaluation.runner import Progress, run_questions, run_settings
@@ -57,7 +56,6 @@ class Bench:
         self._kept, self._concurrency = kept, concurrency
         self._progress: Progress | None = None
         self._done = self._reported = self._total = 0
-        self._thread = LoopThread()
 
     def watch(self, progress: Progress | None, trials: int) -> None:
         """Report the progress of N trials, in questions."""
@@ -74,14 +72,10 @@ class Bench:
         """Run the method with these settings, or take the saved measurement."""
         pipeline = self.at(settings)
         described = {**self._same, **run_settings(pipeline, self._title)}
-        scores = self._checkpoint.once(described, lambda: self._thread.run(self._scores(pipeline)))
+        scores = self._checkpoint.once(described, lambda: self._pipeline.wait(self._scores(pipeline)))
         self._done += len(self._questions)
         self._report(0)
         return Trial(settings, scores)
-
-    def close(self) -> None:
-        """Stop the event loop."""
-        self._thread.stop()
 
     def _report(self, now: int) -> None:
         """Report the questions of earlier trials and ``now`` questions of this one."""

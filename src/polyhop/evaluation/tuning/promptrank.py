@@ -122,14 +122,9 @@ def tune_promptrank(
         inputs = {"demonstrations": _digest(pipeline.settings["demos_from"])}
         bench = Bench(pipeline, questions, title, checkpoint, kept=KEPT, concurrency=concurrency, inputs=inputs)
         bench.watch(progress, candidates.trials)
-        try:
-            first = bench.measure({**fixed, **usual})
-            stages, ranked = _search(
-                bench, first, candidates, objective, pipeline.engine.prompts.scored(TASK).instruction
-            )
-            run = run_settings(bench.at(stages[-1].best.settings), title)
-        finally:
-            bench.close()
+        first = bench.measure({**fixed, **usual})
+        stages, ranked = _search(bench, first, candidates, objective, pipeline.engine.prompts.scored(TASK).instruction)
+        run = run_settings(bench.at(stages[-1].best.settings), title)
     if instructions_out is not None:
         write_instructions(instructions_out, ranked, f"{counted(len(questions), 'questions')} of {title}, {run['lm']}")
     bare = [replace(stage, trials=[_without_answering(trial) for trial in stage.trials]) for stage in stages]
