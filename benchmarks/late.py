@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from polyhop.common.text import sentences
+from polyhop.common.sentences import sentences
 from polyhop.data.corpora import open_corpus
 from polyhop.retrieval.colbert import ColbertCheckpoint
 from polyhop.retrieval.token_vectors import Vectors, codes_of, max_sims

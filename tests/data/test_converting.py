@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import polyhop
 from polyhop import Question
-from polyhop.common.text import split_passages
+from polyhop.common.sentences import split_passages
 from polyhop.data import documents
 from polyhop.data.converting import Block, child, converter, packed, tidy
 from polyhop.data.converting.converter import Converter

@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from polyhop.common.text import normalise, sentences
+from polyhop.common.sentences import sentences
+from polyhop.common.text import normalise
 from polyhop.types import Passage
 from tests.restated.tor import ObservedRun, Recorder, World, distinct
 

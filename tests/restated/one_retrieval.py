@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any
 
-from polyhop.common.text import normalise, sentences
+from polyhop.common.sentences import sentences
+from polyhop.common.text import normalise
 from polyhop.types import Passage
 from tests.restated.tor import ObservedRun, Recorder, World, distinct
 

@@ -8,13 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from polyhop.common.text import (
-    bare_title,
-    citation_marks,
-    join_wrapped_lines,
-    passage_spans,
-    without_citation_marks,
-)
+from polyhop.common.sentences import join_wrapped_lines, passage_spans
+from polyhop.common.text import bare_title, citation_marks, without_citation_marks
 from polyhop.data.converting.layout import Line
 from polyhop.data.converting.pdf import _locate
 from polyhop.data.converting.plain import markdown_blocks, text_blocks

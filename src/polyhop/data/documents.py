@@ -14,7 +14,8 @@ from itertools import groupby
 from pathlib import Path
 
 from polyhop.common.files import path_text
-from polyhop.common.text import SECTION, join_wrapped_lines, pack, pieces, printable
+from polyhop.common.sentences import join_wrapped_lines, pack, pieces
+from polyhop.common.text import SECTION, printable
 from polyhop.data.converting import TITLE, Block, BlockKind
 from polyhop.data.converting.converter import MAX_SECONDS_LOST, SOURCE_CODE, SUFFIXES, Converter, needs_extra
 from polyhop.errors import DataError

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from polyhop.common.text import passage_spans
+from polyhop.common.sentences import passage_spans
 from polyhop.data.lines import first_of, id_of, json_type, mapping_of, read_objects, require, strings_of, text_of
 from polyhop.data.sources import Source
 from polyhop.data.wikipedia import read_database, read_page

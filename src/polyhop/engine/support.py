@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from polyhop.answer import Answer, references
-from polyhop.common.text import find_folded, normalise, occurrences, sentence_spans
+from polyhop.common.sentences import sentence_spans
+from polyhop.common.text import find_folded, normalise, occurrences
 from polyhop.engine.calibration import SUPPORTED_FROM
 from polyhop.prompts.agreement import agree
 from polyhop.prompts.tasks.support import SUPPORT_CHECK

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from polyhop.common.text import citation_marks, find_folded, sentences
+from polyhop.common.sentences import sentences
+from polyhop.common.text import citation_marks, find_folded
 from polyhop.types import Citation, Passage
 
 Source: TypeAlias = Literal["lm", "corrected", "completed"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from polyhop.common.text import sentences
+from polyhop.common.sentences import sentences
 from polyhop.prompts.non_answers import is_non_answer, says_nothing
 
 MAX_BARE_ANSWER_WORDS = 15

@@ -15,7 +15,8 @@ from contextlib import suppress
 
 import orjson
 
-from polyhop.common.text import sentences, without_citation_marks
+from polyhop.common.sentences import sentences
+from polyhop.common.text import without_citation_marks
 from polyhop.prompts.answers import clean_value
 from polyhop.prompts.cleaning import clean_replies, is_chatter, without_copies
 from polyhop.prompts.json_objects import holds_object

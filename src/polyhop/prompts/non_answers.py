@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 
-from polyhop.common.text import find_folded, normalise, sentences
+from polyhop.common.sentences import sentences
+from polyhop.common.text import find_folded, normalise
 
 _NOTHING = frozenset({"", "none", "null", "n/a", "nothing", "-", "–", "—", "…"})
 

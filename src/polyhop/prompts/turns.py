@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from polyhop.common.text import sentences
+from polyhop.common.sentences import sentences
 from polyhop.prompts.loading import Demonstration
 from polyhop.prompts.solved import Solved, Step, solved
 from polyhop.prompts.tasks import TASKS

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from polyhop.common.text import sentence_spans
+from polyhop.common.sentences import sentence_spans
 from polyhop.errors import SettingError
 from polyhop.types import Passage
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain, islice, repeat
 from typing import NamedTuple
 
-from polyhop.common.text import split_passages
+from polyhop.common.sentences import split_passages
 from polyhop.data.converting import MAX_CHARACTERS, Block
 from polyhop.errors import DataError
 

@@ -40,7 +40,8 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import BaseModel, Field
 
 from polyhop.answer import Answer
-from polyhop.common.text import counted, normalise, sentences, without_citation_marks
+from polyhop.common.sentences import sentences
+from polyhop.common.text import counted, normalise, without_citation_marks
 from polyhop.engine.tool_call import Calls, Message, Tool, ToolCall
 from polyhop.methods.context import cut_oldest
 from polyhop.methods.references import Found, Recorded, resolve

@@ -29,7 +29,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from polyhop.answer import Answer
-from polyhop.common.text import normalise, sentences, words
+from polyhop.common.sentences import sentences
+from polyhop.common.text import normalise, words
 from polyhop.errors import DataError
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks.answers import AUTO_COT_ANSWER, ZERO_SHOT_COT

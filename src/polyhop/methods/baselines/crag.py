@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_args
 from annotated_types import Ge, Le
 
 from polyhop.answer import Answer
-from polyhop.common.text import sentences
+from polyhop.common.sentences import sentences
 from polyhop.methods.baselines.one_shot import answered_from
 from polyhop.methods.context import Style, first_retrieved, fit_fields
 from polyhop.methods.registry import method

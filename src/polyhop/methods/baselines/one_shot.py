@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 from annotated_types import Ge
 
 from polyhop.answer import Answer
-from polyhop.common.text import sentences
+from polyhop.common.sentences import sentences
 from polyhop.methods.context import Style, reading
 from polyhop.methods.path_reading import ask_reader
 from polyhop.methods.registry import method

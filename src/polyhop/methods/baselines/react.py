@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Ge
 
 from polyhop.answer import Answer
-from polyhop.common.text import normalise, sentences
+from polyhop.common.sentences import sentences
+from polyhop.common.text import normalise
 from polyhop.methods.context import answer_from_passages, cut_oldest, first_retrieved
 from polyhop.methods.registry import method
 from polyhop.methods.voting import majority, sampled

@@ -24,7 +24,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from polyhop.answer import Answer
-from polyhop.common.text import sentences
+from polyhop.common.sentences import sentences
 from polyhop.methods.baselines.one_shot import direct
 from polyhop.methods.context import fit_to_context
 from polyhop.methods.registry import method

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Ge
 
 from polyhop.answer import Answer
-from polyhop.common.text import sentences
+from polyhop.common.sentences import sentences
 from polyhop.methods.context import fit_to_context
 from polyhop.methods.registry import method
 from polyhop.methods.voting import majority, sampled

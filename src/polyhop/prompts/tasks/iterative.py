@@ -11,7 +11,8 @@ from typing import Any
 
 from pydantic import Field
 
-from polyhop.common.text import normalise, sentences
+from polyhop.common.sentences import sentences
+from polyhop.common.text import normalise
 from polyhop.prompts.answers import clean_value, find_answer
 from polyhop.prompts.non_answers import says_nothing
 from polyhop.prompts.parsing import Malformed, has_marker, labelled_parts, quotable

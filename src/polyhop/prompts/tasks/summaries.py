@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from polyhop.common.text import sentences
+from polyhop.common.sentences import sentences
 from polyhop.prompts.answers import bare_answer, clean_value, short_answer
 from polyhop.prompts.lines import Items, YesNo, read_items, whole_reply, write_items
 from polyhop.prompts.non_answers import is_non_answer

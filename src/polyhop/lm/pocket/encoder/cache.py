@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from polyhop.common.text import sentence_spans
+from polyhop.common.sentences import sentence_spans
 from polyhop.lm.pocket.encoder.inputs import EncoderOutput, EncoderQuery, SpanPrediction, TitledText
 from polyhop.types import Passage
 

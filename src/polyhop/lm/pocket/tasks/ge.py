@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from polyhop.common.text import bare_title, fold, sentences
+from polyhop.common.sentences import sentences
+from polyhop.common.text import bare_title, fold
 from polyhop.lm.pocket.reading.answer import UNKNOWN, read_path
 from polyhop.lm.pocket.reading.chain import Step, decompose
 from polyhop.lm.pocket.reading.compare import via_of

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from polyhop.common.text import find_folded, normalise, sentences
+from polyhop.common.sentences import sentences
+from polyhop.common.text import find_folded, normalise
 from polyhop.lm.pocket.reading.answer import (
     PathReading,
     bridge_candidates,
