@@ -30,7 +30,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from polyhop.data.corpora import Corpus, open_corpus
+from polyhop.data.corpora import open_corpus
+from polyhop.data.corpus import Corpus
 
 FOLDER = Path(__file__).parent / "documents"
 HELD_OUT = ("clinic", "festival", "harbour", "observatory", "opensource")

@@ -11,7 +11,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from polyhop.data.corpora import Corpus, open_corpus
+from polyhop.data.corpora import open_corpus
+from polyhop.data.corpus import Corpus
 from polyhop.errors import DataError, UnknownName
 from polyhop.types import Passage
 from tests.kit.terminal import Cli, cli

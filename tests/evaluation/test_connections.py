@@ -21,7 +21,7 @@ from polyhop.retrieval.index import build_index
 
 PASSAGES = [Passage("p", "Page", "Ann lives in Rome."), Passage("q", "Rome", "Rome is a city.")]
 QUESTIONS = [Question("q0", "Where does Ann live?", answers=("Rome",), gold_ids=("p", "q"))]
-REPLIES = {
+REPLIES: dict[str, Any] = {
     "answer.direct": {"answer": "Rome"},
     "judge.answer": {"correct": True},
     "hipporag.entities": {"entities": ["Ann"]},

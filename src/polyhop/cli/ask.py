@@ -14,7 +14,7 @@ from polyhop.types import Kind, Question
 
 if TYPE_CHECKING:
     from polyhop.answer import Answer
-    from polyhop.data.corpora import Corpus
+    from polyhop.data.corpus import Corpus
 
 KINDS = get_args(Kind)
 SHOWN, MEASURED = 3, 20

@@ -17,7 +17,7 @@ from polyhop.engine.options import Group, PipelineOptions
 from polyhop.errors import DataError, UnknownName, UsageError
 
 if TYPE_CHECKING:
-    from polyhop.data.corpora import Corpus
+    from polyhop.data.corpus import Corpus
     from polyhop.retrieval.index import Index
     from polyhop.retrieval.links import LinkMode
     from polyhop.retrieval.updating import Updated

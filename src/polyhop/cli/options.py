@@ -16,7 +16,7 @@ from polyhop.engine.options import LM_KEYS, OPTIONS, Group, Option, PipelineOpti
 from polyhop.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
-    from polyhop.data.corpora import Corpus
+    from polyhop.data.corpus import Corpus
     from polyhop.evaluation.ray import Ray
 
 Verb = TypeVar("Verb", bound=Callable[..., None])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from polyhop.common.text import printable, printable_lines
 
 if TYPE_CHECKING:
-    from polyhop.data.corpora import Corpus
+    from polyhop.data.corpus import Corpus
     from polyhop.engine.options import PipelineOptions
 
 POCKET_IS = (

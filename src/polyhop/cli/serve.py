@@ -16,7 +16,7 @@ from polyhop.engine.options import PipelineOptions
 from polyhop.errors import UsageError
 
 if TYPE_CHECKING:
-    from polyhop.data.corpora import Corpus
+    from polyhop.data.corpus import Corpus
     from polyhop.serve.http.app import Options
     from polyhop.serve.limits import Keys
     from polyhop.serve.service import Service

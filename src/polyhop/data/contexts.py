@@ -12,7 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from polyhop.data.corpora import Corpus, open_corpus
+from polyhop.data.corpora import open_corpus
+from polyhop.data.corpus import Corpus
 from polyhop.data.formats import objects_of
 from polyhop.data.lines import first_of, id_of, json_type, mapping_of, require, text_of
 from polyhop.data.passages import passage_id

@@ -17,7 +17,7 @@ from polyhop.errors import SettingError, UsageError, brief
 from polyhop.types import MAX_INTEGER, Passage, PathScorer
 
 if TYPE_CHECKING:
-    from polyhop.data.corpora import Corpus
+    from polyhop.data.corpus import Corpus
     from polyhop.engine.budget import Prices
     from polyhop.lm.base import LanguageModel
     from polyhop.prompts.book import PromptBook

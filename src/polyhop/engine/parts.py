@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from polyhop.common.files import cache_folder
-from polyhop.data.corpora import Corpus, open_corpus
+from polyhop.data.corpora import open_corpus
+from polyhop.data.corpus import Corpus
 from polyhop.engine.budget import Budget, Prices
 from polyhop.engine.calibration import open_calibration
 from polyhop.engine.engine import Engine

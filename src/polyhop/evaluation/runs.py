@@ -14,7 +14,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from polyhop.data.corpora import Corpus, open_corpus
+from polyhop.data.corpora import open_corpus
+from polyhop.data.corpus import Corpus
 from polyhop.data.questions import with_answerability
 from polyhop.engine.options import LM, Source
 from polyhop.errors import DataError, SettingError, UnknownName, UsageError

@@ -15,7 +15,7 @@ from types import NoneType
 from typing import Any
 
 from polyhop.common.files import cache_folder, locked
-from polyhop.data.corpora import Corpus
+from polyhop.data.corpus import Corpus
 from polyhop.data.index_folder import INDEX_MANIFEST
 from polyhop.errors import IndexFolderError, UnknownName
 from polyhop.retrieval.analysis import Analysis

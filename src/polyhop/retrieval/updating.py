@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from polyhop.data.corpora import Corpus
+from polyhop.data.corpus import Corpus
 from polyhop.errors import DataError, IndexFolderError
 from polyhop.retrieval.index import Index, fill, finish, link_mode, open_index
 from polyhop.retrieval.inverted_index import BM25_FOLDER, BM25Writer

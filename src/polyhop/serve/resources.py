@@ -13,7 +13,8 @@ from typing import Any
 
 from polyhop.common.text import SECTION
 from polyhop.data import demo_file
-from polyhop.data.corpora import Corpus, open_corpus
+from polyhop.data.corpora import open_corpus
+from polyhop.data.corpus import Corpus
 from polyhop.data.questions import read_questions
 from polyhop.engine.models import Models
 from polyhop.engine.options import LM, Searcher, Source

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from polyhop.common.text import counted
-from polyhop.data.corpora import Corpus
+from polyhop.data.corpus import Corpus
 from polyhop.engine.options import LM, REQUEST_LIMITS, Searcher, Source
 from polyhop.engine.rerender import messages_of
 from polyhop.errors import SettingError, UsageError, brief

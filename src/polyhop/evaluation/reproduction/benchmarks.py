@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from polyhop.data import DEMO
-from polyhop.data.corpora import Corpus
+from polyhop.data.corpus import Corpus
 from polyhop.data.questions import read_questions
 from polyhop.errors import DataError, UnknownName
 from polyhop.evaluation.reproduction.recipe import BENCHMARKS, Sample
