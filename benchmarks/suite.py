@@ -28,7 +28,7 @@ from benchmarks.figures import Figure, read, regressions
 HERE = Path(__file__).resolve().parent
 RESULTS, VALUES = HERE / "RESULTS.md", HERE / "results.json"
 SUITE: Mapping[str, Sequence[str]] = {
-    "methods": ["--seconds", "4"],
+    "methods": ["--seconds", "2"],
     "prefixes": [],
     "startup": [],
     "local": ["--questions", "16"],
@@ -74,7 +74,9 @@ def run(name: str, options: Sequence[str]) -> Done:
                 print(line, end="", flush=True)
                 lines.append(line)
         figures = read(path) if path.exists() else []
-    return Done(name, "".join(lines), figures, time.perf_counter() - begun, process.returncode != 0)
+    done = Done(name, "".join(lines), figures, time.perf_counter() - begun, process.returncode != 0)
+    print(f"\n{name} took {done.seconds:.0f} s", flush=True)
+    return done
 
 
 def committed() -> dict[str, dict[str, float]]:
