@@ -284,13 +284,23 @@ def test_wrong_tuning_is_named_and_exits_2(
     assert not result.out
 
 
+def test_an_interrupt_is_answered_in_a_word(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("polyhop.cli.listings.print_methods", interrupted)
+    assert cli("methods") == (130, "", "polyhop: stopped\n")
+
+
 def test_the_demo_is_short_unless_all_is_wanted(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("polyhop.cli.ask.SHOWN", 1)
     monkeypatch.setattr("polyhop.cli.ask.MEASURED", 2)
     result = cli("demo", "--method", "tor")
-    answer, tree, table, after = map(result.out.index, ("Answer:", "├── ", "demo · 2 questions", "Now: polyhop ask"))
+    answer, tree, table, after = map(result.out.index, ("Answer:", "├── ", "demo · 2 questions", "  polyhop ask"))
     assert answer < tree < table < after
     assert "tor.review" not in result.out
+    assert "Gold answer: Vienna ✓" in result.out
+    assert len(result.out[table:after].splitlines()) < 15
     monkeypatch.setattr("polyhop.evaluation.runner.evaluate", lambda *_, limit, **__: pytest.fail(f"limit {limit}"))
     with pytest.raises(pytest.fail.Exception, match="limit None"):
         cli("demo", "--method", "tor", "--full")

@@ -206,3 +206,13 @@ def test_a_reader_that_has_read_enough_is_no_error(command: Run, monkeypatch: py
     monkeypatch.setattr("polyhop.cli._command", refuse)
     code, _, err = command("methods")
     assert (code, err) == (1, "")
+
+
+def test_messages_to_a_terminal_are_broken_between_words(command: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    _, _, whole = command("methods", "nonsense")
+    monkeypatch.setattr(type(sys.stderr), "isatty", lambda _: True)
+    _, _, shown = command("methods", "nonsense")
+    assert whole.count("\n") == 1
+    assert shown.split() == whole.split()
+    assert max(map(len, shown.splitlines())) <= 60

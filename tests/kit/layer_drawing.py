@@ -6,11 +6,16 @@ import tomllib
 from html import escape
 from pathlib import Path
 
+from tests.kit.page_colours import style
+
 ROOT = Path(__file__).parents[2]
 DRAWING = ROOT / "docs" / "images" / "layers.svg"
 PAGE = ROOT / "docs" / "architecture.md"
 
 _WIDE, _HIGH, _GAP, _LEFT = 620, 30, 8, 30
+_RULES = """\
+text { font: 13px ui-monospace, monospace; text-anchor: middle; fill: var(--ink) } .ground { fill: var(--paper) }
+.box { fill: var(--sheet); stroke: var(--accent) } path { fill: none; stroke: var(--dim); stroke-width: 1.5 }"""
 
 
 def layers() -> list[list[str]]:
@@ -25,17 +30,18 @@ def drawing() -> str:
     rows = layers()
     high = len(rows) * (_HIGH + _GAP) + _GAP
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _WIDE} {high}" role="img"',
-        '  font-family="ui-monospace, monospace" font-size="13" text-anchor="middle">',
-        "  <title>The layers of polyhop, from the roof to the ground: imports go down only</title>",
-        f'  <path d="M14 {_GAP} V{high - _GAP - 2} m-5 -8 l5 8 l5 -8" fill="none" stroke="#777" stroke-width="1.5"/>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _WIDE} {high}" role="img">',
+        "  <title>The layers of polyhop, from top to bottom: imports only go down</title>",
+        style(_RULES),
+        f'  <rect class="ground" width="{_LEFT + _WIDE}" height="{high}" rx="6"/>',
+        f'  <path d="M14 {_GAP} V{high - _GAP - 2} m-5 -8 l5 8 l5 -8"/>',
     ]
     for number, rooms in enumerate(rows):
         y, wide = _GAP + number * (_HIGH + _GAP), (_WIDE - _GAP * len(rooms)) / len(rooms)
         for place, room in enumerate(rooms):
             x = _LEFT + place * (wide + _GAP)
             lines += [
-                f'  <rect x="{x:g}" y="{y}" width="{wide:g}" height="{_HIGH}" rx="4" fill="#eef4fb" stroke="#5b83b1"/>',
-                f'  <text x="{x + wide / 2:g}" y="{y + 20}" fill="#1d2733">{escape(room)}</text>',
+                f'  <rect class="box" x="{x:g}" y="{y}" width="{wide:g}" height="{_HIGH}" rx="4"/>',
+                f'  <text x="{x + wide / 2:g}" y="{y + 20}">{escape(room)}</text>',
             ]
     return "\n".join([*lines, "</svg>"]) + "\n"

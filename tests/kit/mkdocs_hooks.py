@@ -1,5 +1,5 @@
-"""Hooks for MkDocs (``mkdocs.yml`` names this file): the pages that are made from the code, the page's icon, folders in
-the navigation, pictures of two themes, and the targets of links out of ``docs/``."""
+"""Hooks for MkDocs (``mkdocs.yml`` names this file): pages made from the code, the icon and the type of the server's
+page, folders in the navigation, pictures of two themes, and the targets of links out of ``docs/``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ UNSHOWN = {".py", ".json"}
 """Files under ``docs/`` that are no pages: ``exclude_docs`` names them."""
 LINK = re.compile(r"(\]\()(?!https?://)([^)#\s]+)")
 PICTURE = re.compile(r'<picture>\s*<source[^>]*srcset="([^"]+)">\s*<img alt="([^"]+)" src="([^"]+)">\s*</picture>')
+LONG_CODE = re.compile(r"(?<!<span></span>)<code>(?=[^<]{50,}</code>)")
 DRAWING = re.compile(r'<p><img(?=[^>]* src="[^"]*\.svg)')
 ICON = ROOT / "src" / "polyhop" / "serve" / "page" / "icon.svg"
+VIEW = ROOT / "src" / "polyhop" / "trace" / "view"
 _FENCED = re.compile(r"(^(?:```|~~~).*?^(?:```|~~~)~*$)", re.DOTALL | re.MULTILINE)
 
 
@@ -30,8 +32,10 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Make the reference again, and show the icon of the server's page."""
-    files.append(File.generated(config, "images/icon.svg", content=ICON.read_text("utf-8")))
+    """Make the reference again, and use the icon and the type of the server's page."""
+    files.append(File.generated(config, "images/icon.svg", abs_src_path=str(ICON)))
+    for path in (VIEW / "fonts.css", *(VIEW / "fonts").iterdir()):
+        files.append(File.generated(config, path.relative_to(VIEW).as_posix(), abs_src_path=str(path)))
     for name, make in doc_reference.PAGES.items():
         files.append(File.generated(config, f"reference/{name}.md", content=make()))
     return files
@@ -51,14 +55,21 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Let wide drawings and tables scroll by keys too; an empty heading of a table is a plain cell."""
+    """Let wide drawings and tables scroll by keys too, and long code in a sentence wrap; an empty heading of a table is
+    a plain cell."""
     html = DRAWING.sub('<p class="drawing" tabindex="0"><img', html).replace("<th></th>", "<td></td>")
+    html = LONG_CODE.sub('<code class="long">', html)
     return html.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace("</table>", "</table></div>")
 
 
 def on_post_page(output: str, **_: Any) -> str:
     """Name the search dialog, which the theme leaves unnamed."""
     return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
+
+
+def on_post_template(output: str, **_: Any) -> str:
+    """Do the same in the page of a wrong address."""
+    return on_post_page(output)
 
 
 def _outside(folder: Path, target: str, repository: str) -> str:

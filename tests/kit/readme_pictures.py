@@ -27,11 +27,11 @@ from polyhop.answer import Answer
 from polyhop.trace import Ask, Branch, Trace
 from tests.kit.doc_pages import DOCS, blocks
 from tests.kit.method_pages import COST, answered
+from tests.kit.page_colours import Colours, colours
 
 IMAGES = DOCS / "images"
-TOKENS = Path(polyhop.__file__).parent / "trace" / "view" / "tokens.css"
 QUESTION = ("tor", "q01")
-SERIF = "Palatino, 'Palatino Linotype', 'URW Palladio L', Georgia, serif"
+SERIF = "'Source Serif 4', 'Iowan Old Style', Palatino, Georgia, serif"
 SANS = "Inter, ui-sans-serif, system-ui, sans-serif"
 MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
@@ -39,20 +39,12 @@ COLUMNS, LINE, LETTER = 88, 21, 8.43
 """Of the terminal: letters in a line, and the pixels of a line and of a letter."""
 _CONSOLE = Console(width=COLUMNS)
 
-Colours = Mapping[str, str]
-
-
-def colours(theme: str) -> Colours:
-    """The page's colours in one theme, ``light`` or ``dark``."""
-    pairs = re.findall(r"--(\w+): light-dark\((#\w+), (#\w+)\)", TOKENS.read_text("utf-8"))
-    return {name: light if theme == "light" else dark for name, light, dark in pairs}
-
 
 # --- the tree ----------------------------------------------------------------------------------------------------
 
 _COLUMN, _ROW, _LEFT, _TOP = 208, 62, 24, 40
-_MAX_CHARS = 22
-"""Characters of a line of a node."""
+_MAX_CHARS, _TITLE_CHAR, _SMALL_CHAR = 22, 8.1, 7.1
+"""Characters of a line of a branch; the width of one in the title and below it, in pixels."""
 
 
 class Node(NamedTuple):
@@ -83,11 +75,11 @@ def tree(answer: Answer, theme: str) -> str:
     won = {id(each) for node in nodes if outcome(answer, node) == answer.text for each in way(node)}
     lines, texts = [], [*question_text(answer.trace.question, start)]
     for node in sorted(nodes, key=lambda node: id(node) in won):
-        beside = written_to(node.parent) if node.parent else (start[0] + 166, start[1])
+        beside = beside_texts(answer, node.parent) if node.parent else (start[0] + 166, start[1], start[0] + 166)
         kind = "won" if id(node) in won else "no" if node.step.verdict == "reject" else "way"
         lines.append(curve(beside, (node.x - 7, node.y), kind))
         if node.step.verdict == "accept":
-            lines.append(curve(written_to(node), (end[0] - 9, end[1]), kind))
+            lines.append(curve(beside_texts(answer, node), (end[0] - 9, end[1]), kind))
         texts += node_text(answer, node, kind)
     x, y = end
     texts += [
@@ -151,17 +143,23 @@ def outcome(answer: Answer, node: Node) -> str:
     return next((str(row[name]) for row in reversed(found) for name in names if row.get(name)), "")
 
 
+def lines_of(answer: Answer, node: Node) -> tuple[str, str]:
+    """Return the passage of a branch, and the verdict on it."""
+    came_to = outcome(answer, node)
+    verdicts = {"accept": f"accepted: {came_to}", "search": f"next: {came_to}", "reject": "rejected"}
+    return short(node.step.label), short(verdicts[node.step.verdict or ""])
+
+
 def node_text(answer: Answer, node: Node, kind: str) -> list[str]:
-    """A branch's circle, its passage, and the verdict on it."""
-    verdict, came_to = node.step.verdict or "", outcome(answer, node)
-    said = {"accept": f"accepted: {came_to}", "search": f"next: {came_to}", "reject": "rejected"}[verdict]
+    """A branch's circle and its two lines."""
+    verdict, (title, below) = node.step.verdict or "", lines_of(answer, node)
     circle = "no" if verdict == "reject" else "spot" if verdict == "accept" else kind
     small = "accept" if verdict == "accept" else kind
     x, y = node.x + 14, node.y
     return [
         f'<circle class="{circle}" cx="{node.x}" cy="{y:g}" r="6.5"/>',
-        f'<text class="{kind}" x="{x}" y="{y + 5:g}">{escape(short(node.step.label))}</text>',
-        f'<text class="small {small}" x="{x}" y="{y + 22:g}">{escape(short(said))}</text>',
+        f'<text class="{kind}" x="{x}" y="{y + 5:g}">{escape(title)}</text>',
+        f'<text class="small {small}" x="{x}" y="{y + 22:g}">{escape(below)}</text>',
     ]
 
 
@@ -175,18 +173,20 @@ def question_text(question: str, at: tuple[float, float]) -> Iterator[str]:
         yield f'<text class="question" x="{x - 7}" y="{y + (number - len(lines) / 2 + 1) * 22:g}">{text}</text>'
 
 
-def written_to(node: Node) -> tuple[float, float]:
-    """The place right of a node's title."""
-    return node.x + 20 + 8.1 * len(short(node.step.label)), node.y
+def beside_texts(answer: Answer, node: Node) -> tuple[float, float, float]:
+    """Return the position to the right of a branch's title, and the end of its longest line."""
+    title, below = lines_of(answer, node)
+    title_end, below_end = node.x + 20 + _TITLE_CHAR * len(title), node.x + 20 + _SMALL_CHAR * len(below)
+    return title_end, node.y, max(title_end, below_end)
 
 
-def curve(start: tuple[float, float], end: tuple[float, float], kind: str) -> str:
-    """A line from one place to another that begins and ends level."""
-    (x, y), (to_x, to_y) = start, end
+def curve(start: tuple[float, float, float], end: tuple[float, float], kind: str) -> str:
+    """Draw a line that is level where it begins and ends, and until the third number of ``start``."""
+    (left, y, x), (to_x, to_y) = start, end
     bend = max(20.0, (to_x - x) / 2) if to_x - x < 160 else 80
     flat = to_x - 2 * bend if to_x - x > 2 * bend else x
     bent = f"C{flat + bend:g} {y:g} {to_x - bend:g} {to_y:g} {to_x:g} {to_y:g}"
-    return f'<path class="{kind}" d="M{x:g} {y:g} H{flat:g} {bent}"/>'
+    return f'<path class="{kind}" d="M{left:g} {y:g} H{flat:g} {bent}"/>'
 
 
 def short(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A trace as a picture: its branches as a tree from left to right, coloured by their verdicts."""
+"""A trace as a picture: its branches as a tree from left to right, coloured by their verdicts, light or dark."""
 
 from __future__ import annotations
 
@@ -7,29 +7,38 @@ from html import escape
 from polyhop.answer import Answer
 from polyhop.cli.traces import BAD, GOOD, ON, VERDICTS
 from polyhop.trace import Ask, Branch, Readout, Trace
+from tests.kit.page_colours import style
 
 WIDE, HIGH, ACROSS, DOWN = 214, 40, 246, 52
 """A box, and from one box to the next."""
 LONGEST = (31, 26)
 """Characters of each line in a box; the second is bold."""
-COLOURS = {GOOD: ("#e8f5e9", "#2e7d32"), ON: ("#e3f2fd", "#1565c0"), BAD: ("#ffebee", "#c62828")}
-OTHER = ("#fff8e1", "#8d6e00")
+TONES = {GOOD: "good", ON: "accent", BAD: "bad"}
+OTHER, QUESTION = "dim", "ink"
+RULES = "\n".join(
+    [
+        "svg { font: 12px Inter, ui-sans-serif, system-ui, sans-serif }",
+        "text { fill: var(--ink) } .ground { fill: var(--paper) } .box { fill: var(--sheet) }",
+        "path { fill: none; stroke: var(--dim) } .end { font-weight: 600 }",
+        *(
+            f".{tone} .box {{ stroke: var(--{tone}) }} .{tone} .end {{ fill: var(--{tone}) }}"
+            for tone in (*TONES.values(), OTHER, QUESTION)
+        ),
+    ]
+)
 
 
 def picture(answer: Answer) -> str:
     """The branches of an answer's trace as SVG: the question at the left, the result of each branch in its box."""
     trace = answer.trace
-    boxes = [box(0, 0, (trace.question, f"= {answer.text}"), ("#f5f5f5", "#424242"))]
+    boxes = [box(0, 0, (trace.question, f"= {answer.text}"), QUESTION)]
     lines: list[str] = []
     rows = grown(trace, None, 1, 0, (0, 0), boxes, lines)
     depth = max([1, *(depth_of(trace, step.id) for step in trace.steps if isinstance(step, Branch))])
     width, height = depth * ACROSS + WIDE + 2, max(rows, 1) * DOWN
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-8 -8 {width + 16} {height + 6}" width="{width + 16}" '
-        f'font-family="sans-serif" font-size="12">'
-    )
-    ground = f'<rect x="-8" y="-8" width="{width + 16}" height="{height + 6}" rx="6" fill="#ffffff"/>'
-    return "\n".join([head, ground, *lines, *boxes, "</svg>"]) + "\n"
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-8 -8 {width + 16} {height + 6}" width="{width + 16}">'
+    ground = f'<rect class="ground" x="-8" y="-8" width="{width + 16}" height="{height + 6}" rx="6"/>'
+    return "\n".join([head, style(RULES), ground, *lines, *boxes, "</svg>"]) + "\n"
 
 
 def grown(
@@ -41,7 +50,7 @@ def grown(
             continue
         end = VERDICTS.get(step.verdict or "", ("▸", ""))
         outcome = f"{end[0]} {step.verdict or ''} {concluded(trace, step)}".strip()
-        boxes.append(box(depth, row, (step.label, outcome), COLOURS.get(end, OTHER)))
+        boxes.append(box(depth, row, (step.label, outcome), TONES.get(end, OTHER)))
         lines.append(line(at, (depth, row)))
         row = max(row + 1, grown(trace, step.id, depth + 1, row, (depth, row), boxes, lines))
     return row
@@ -66,17 +75,17 @@ def depth_of(trace: Trace, id: int) -> int:
     return depth
 
 
-def box(column: int, row: int, texts: tuple[str, str], colours: tuple[str, str]) -> str:
+def box(column: int, row: int, texts: tuple[str, str], tone: str) -> str:
     """A box with two lines of text; the whole of the first is its tooltip."""
-    x, y, (fill, stroke) = column * ACROSS, row * DOWN, colours
+    x, y = column * ACROSS, row * DOWN
     first, second = (
         escape(each if len(each) <= most else each[: most - 1] + "…") for each, most in zip(texts, LONGEST, strict=True)
     )
     return (
-        f"<g><title>{escape(texts[0])}</title>"
-        f'<rect x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" rx="6" fill="{fill}" stroke="{stroke}"/>'
-        f'<text x="{x + 9}" y="{y + 16}" fill="#212121">{first}</text>'
-        f'<text x="{x + 9}" y="{y + 32}" fill="{stroke}" font-weight="bold">{second}</text></g>'
+        f'<g class="{tone}"><title>{escape(texts[0])}</title>'
+        f'<rect class="box" x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" rx="6"/>'
+        f'<text x="{x + 9}" y="{y + 16}">{first}</text>'
+        f'<text class="end" x="{x + 9}" y="{y + 32}">{second}</text></g>'
     )
 
 
@@ -84,4 +93,4 @@ def line(start: tuple[int, int], end: tuple[int, int]) -> str:
     """An elbow from the right of one box to the left of another."""
     (left, above), (column, row) = start, end
     x, y = left * ACROSS + WIDE, above * DOWN + HIGH // 2
-    return f'<path d="M{x} {y} h16 V{row * DOWN + HIGH // 2} H{column * ACROSS}" fill="none" stroke="#9e9e9e"/>'
+    return f'<path d="M{x} {y} h16 V{row * DOWN + HIGH // 2} H{column * ACROSS}"/>'

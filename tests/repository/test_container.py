@@ -54,8 +54,13 @@ def test_extras_and_the_command_exist_and_nobody_is_root() -> None:
     assert f"Programming Language :: Python :: {version[1]}.{version[2]}" in PROJECT["classifiers"]
 
 
-def test_the_citation_names_this_version() -> None:
-    assert f"\nversion: {polyhop.__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+def test_the_citation_and_the_changelog_name_this_version() -> None:
+    citation, changelog = ((ROOT / name).read_text("utf-8") for name in ("CITATION.cff", "CHANGELOG.md"))
+    assert f"\nversion: {polyhop.__version__}\n" in citation
+    (released,) = re.findall(r"^date-released: (.+)$", citation, re.MULTILINE)
+    latest = re.findall(r"^## \[(\d[^]]*)\] - (.+)$", changelog, re.MULTILINE)[0]
+    assert latest[1] == released
+    assert polyhop.__version__ == latest[0] or ".dev" in polyhop.__version__
 
 
 def environment() -> dict[str, str]:

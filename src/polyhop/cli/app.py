@@ -36,6 +36,12 @@ class _Command(TyperGroup):
         super().__init__(**given)
         self.commands = _Verbs()  # type: ignore[assignment]
 
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:  # typer would end without a word
+            raise typer.Abort from None
+
     def get_help(self, ctx: Any) -> str:
         return help_text(ctx.command_path, shutil.get_terminal_size().columns).rstrip("\n")
 

@@ -20,6 +20,11 @@ KINDS = get_args(Kind)
 SHOWN, MEASURED = 3, 20
 """Number of questions of the demo that are answered before the eyes, and of those that are measured."""
 
+NEXT_STEPS = """
+Next, with a folder of your own:
+  polyhop ask "YOUR QUESTION" --corpus YOUR_FOLDER
+  polyhop serve --corpus YOUR_FOLDER    a web page and an API (pip install 'polyhop[serve]')"""
+
 app = opt.new_app()
 
 
@@ -45,6 +50,7 @@ def demo(
     from polyhop.data import DEMO
     from polyhop.data.questions import read_questions
     from polyhop.evaluation.runner import evaluate
+    from polyhop.metrics.answers import exact_match
     from polyhop.pipeline import Pipeline
 
     arguments = {"method": options.method, **options.arguments()}
@@ -58,7 +64,9 @@ def demo(
                 if not full:
                     to.print(Text(question.text, style="bold"))
                 print_answer(answer, show_trace=full, to=to)
-                to.print(Text(f"Gold: {question.answers[0]}", style="dim"))
+                is_right = exact_match(answer.text, question.answers) == 1
+                mark = (" ✓", "green") if is_right else (" ✗", "red")
+                to.print(Text.assemble((f"Gold answer: {question.answers[0]}", "dim"), mark))
                 if number == 0 and not full:
                     to.print()
                     draw.print_prose(trace_tree(answer.trace, brief=True, plain=to.color_system is None), to)
@@ -66,9 +74,9 @@ def demo(
     limit = None if full else MEASURED
     with ProgressBar("questions") as progress:
         report = evaluate(DEMO, DEMO, limit=limit, concurrency=concurrency, progress=progress.update, **arguments)
-    finish(report, None, as_json)
+    finish(report, None, as_json, brief=not full)
     if not as_json:
-        to.print(Text('Now: polyhop ask "YOUR QUESTION" --corpus YOUR_FOLDER'))
+        to.print(Text(NEXT_STEPS))
 
 
 @app.command()

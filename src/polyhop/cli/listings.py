@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import typing
 from collections.abc import Mapping
 from itertools import groupby
@@ -20,6 +21,8 @@ from polyhop.prompts.tasks import CONTINUED, SCORED, TASKS
 
 WIDE = 100
 """Minimum width of a terminal, in columns, for the papers in the list of methods."""
+_SECTION = re.compile(r" \((?:ToR )?(?:§|Algorithm)[^)]*\)(?=\.$)")
+"""The place in the paper at the end of a summary."""
 
 
 def print_methods(as_json: bool) -> None:
@@ -38,7 +41,7 @@ def print_methods(as_json: bool) -> None:
         table.add_row(Text(f"\n{family}", style="bold magenta"))
         for row in members:
             calls = "–" if row["calls"] is None else str(row["calls"])
-            cells = (calls, _plain(row["summary"]), row["paper"])
+            cells = (calls, _SECTION.sub("", _plain(row["summary"])), row["paper"])
             table.add_row(Text(row["name"], style="bold"), *map(Text, cells[: len(columns)]))
     to.print(table)
     to.print(

@@ -7,12 +7,15 @@ by the same rule; nothing else in the command line prints.
 from __future__ import annotations
 
 import logging
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from polyhop.common.text import printable, printable_lines
+from polyhop.redaction import redacted
 
 if TYPE_CHECKING:
     from polyhop.data.corpus import Corpus
@@ -32,7 +35,7 @@ def write(text: str) -> None:
 
 def say(message: str) -> None:
     """Write a message for the user to stderr."""
-    sys.stderr.write(f"{printable_lines(message)}\n")
+    sys.stderr.write(f"{_wrapped(printable_lines(message))}\n")
 
 
 def say_left_out(corpus: Corpus | None) -> None:
@@ -48,13 +51,13 @@ def say_pocket(options: PipelineOptions) -> None:
 
 
 def print_error(message: str) -> None:
-    """Write an error to stderr, on one line."""
-    sys.stderr.write(f"polyhop: {printable(message)}\n")
+    """Write an error to stderr: as one line to a file or a pipe, wrapped between words to a terminal."""
+    sys.stderr.write(f"{_wrapped(f'polyhop: {printable(message)}')}\n")
 
 
 @contextmanager
 def warnings_shown() -> Iterator[None]:
-    """Show the package's warnings on stderr within the block, one line each."""
+    """Show the package's warnings on stderr within the block, as errors are shown."""
     handler = logging.StreamHandler()
     handler.setFormatter(_OneLine())
     logger = logging.getLogger("polyhop")
@@ -67,4 +70,14 @@ def warnings_shown() -> Iterator[None]:
 
 class _OneLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record))
+        return _wrapped(printable(super().format(record)))
+
+
+def _wrapped(text: str) -> str:
+    """Return a text for stderr: in a terminal, its lines are broken between words."""
+    if not sys.stderr.isatty():
+        return text
+    text = redacted(text)  # before a line may end within a secret
+    width = shutil.get_terminal_size().columns
+    fill = textwrap.TextWrapper(width, replace_whitespace=False, break_long_words=False, break_on_hyphens=False).fill
+    return "\n".join(fill(line) if len(line) > width else line for line in text.split("\n"))

@@ -232,8 +232,10 @@ def finish_repeated(runs: Repeated, out: Path | None, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def finish(report: Report, out: Path | None, as_json: bool, prices: PriceSource | None = None) -> None:
-    """Print a report; exit 1 if a question of it failed."""
+def finish(
+    report: Report, out: Path | None, as_json: bool, prices: PriceSource | None = None, *, brief: bool = False
+) -> None:
+    """Print a report, or with ``brief`` its main figures; exit 1 if a question of it failed."""
     from polyhop.cli import show as draw
     from polyhop.cli import tables
     from polyhop.engine.budget import Prices
@@ -241,7 +243,7 @@ def finish(report: Report, out: Path | None, as_json: bool, prices: PriceSource 
     if as_json:
         draw.print_json(report.to_dict())
     else:
-        tables.print_report(report, draw.console(), None if prices is None else Prices.of(prices))
+        tables.print_report(report, draw.console(), None if prices is None else Prices.of(prices), brief=brief)
     tables.say_unscored(report)
     if out:
         say(f"run kept in {out}")

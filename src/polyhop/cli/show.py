@@ -155,5 +155,8 @@ def _parts(rows: list[list[Text]], width: int) -> list[list[list[Text]]]:
 
 
 def _min_width(name: Text, cells: Sequence[Text]) -> int:
-    """Return the width at which every cell fits on one line, and every word of the head."""
-    return max(map(cell_len, [*name.plain.split(), *(cell.plain for cell in cells), ""]))
+    """Return the width at which every cell fits on one line, and the head on two."""
+    head = name.plain
+    widths = range(max(map(cell_len, head.split()), default=0), cell_len(head) + 1)
+    two_lines = next((width for width in widths if len(textwrap.wrap(head, max(width, 1))) <= 2), 0)
+    return max(two_lines, *(cell.cell_len for cell in cells), 0)

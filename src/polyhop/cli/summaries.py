@@ -204,6 +204,8 @@ def excerpt(text: str, spans: Sequence[tuple[int, int]], *, plain: bool, max_len
     first, last = spans[0] if spans else (0, 0)
     begin = 0 if last <= max_length else text.rfind(" ", 0, max(0, first - max_length // 2)) + 1
     end = max(begin + max_length, last)
+    if end < len(text):  # the last whole word, unless the text has no blanks
+        end = max(text.rfind(" ", 0, end + 1), last) if " " in text[begin:end] else end
     star, at = "**" if plain else "", begin
     shown = Text("…" if begin else "")
     for start, stop in spans:

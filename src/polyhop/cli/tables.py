@@ -39,17 +39,23 @@ from polyhop.evaluation.sweeps.sweep import SweepResult, count_calls
 Rows = list[list[str]]
 _CACHE_DEPENDENT = ("layers", "seconds", "throughput")
 """Costs that depend on what was cached before; a run's own report shows them."""
+_BRIEF_COSTS = ("model calls", "searches", "seconds (own time)")
 
 
-def print_report(report: Report, to: Console, prices: Prices | None = None) -> None:
-    """Print a run's metrics, cost and errors as small tables."""
+def print_report(report: Report, to: Console, prices: Prices | None = None, *, brief: bool = False) -> None:
+    """Print a run's metrics, cost and errors as small tables; with ``brief``, only what matters most."""
     title = f"{report.method} · {report.lm} · {report.dataset} · {counted(len(report.rows), 'questions')}"
     to.print(Text(title, style="bold"))
     rows = [["metric", "percent", "95 %", "n"]]
-    for name in distinct({"": report}):
+    shown = main_columns({"": report}) if brief else distinct({"": report})
+    for name in filter(report.metrics.__contains__, shown):
         mean = report.metrics[name]
         rows.append([label(name), f"{100 * mean.value:.1f}", _interval(mean, 100, 1), str(mean.n)])
     print_rows(rows, to, names=1)
+    if brief:
+        spent = costs(report, prices)
+        print_rows([["per question", "mean"], *([name, spent[name]] for name in _BRIEF_COSTS)], to, names=1)
+        return
     rows = [["per question", "mean", "95 %"]]
     for name, mean in report.statistics.items():
         rows.append([label(name), f"{mean.value:.2f}", _interval(mean, 1, 2)])
