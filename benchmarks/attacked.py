@@ -24,7 +24,6 @@ from benchmarks.server import megabytes
 from tests.kit.openai_server import FakeServer
 
 METHOD = "iter-retgen"
-GRACE = 2
 HEALTH_SECONDS = 1.0
 ESTABLISHED, CLOSE_WAIT = "01", "08"
 """States of a connection, as the kernel writes them."""
@@ -109,7 +108,7 @@ async def serving(latency: float, log: Path, *options: str) -> AsyncIterator[Ser
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         place = ["--port", str(port), "--lm", f"openai:tiny@{model.url}", "--method", METHOD, "--no-cache"]
-        wide = ["--max-concurrency", "2000", "--grace", str(GRACE), *options]
+        wide = ["--max-concurrency", "2000", *options]
         with log.open("ab") as stream:
             usual = ["sh", "-c", 'ulimit -S -n 1024 && exec "$@"', "sh"]  # as a login has it
             command = [*usual, sys.executable, "-m", "polyhop", "serve", *place, *wide]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from polyhop.data.corpora import open_corpus
-from polyhop.data.openie import read_openie
+from polyhop.data.openie import Extraction, read_openie, write_openie
 from polyhop.errors import DataError, LMError
 from polyhop.evaluation.batches import batched
 from polyhop.evaluation.extraction import extract_triplets
@@ -82,6 +82,29 @@ def test_a_model_that_fails_ten_times_in_a_row_ends_it_and_keeps_the_rest(tmp_pa
     with pytest.raises(LMError, match="out of order"):
         extract_triplets(build_index(many, tmp_path / "index"), tmp_path / "out.json", model, concurrency=1)
     assert (len(model.calls), len(read_openie(tmp_path / "out.json"))) == (2 + 10, 1)
+
+
+def test_the_file_is_in_the_order_of_the_index_whatever_was_first(index: Index, tmp_path: Path) -> None:
+    """A stop may leave any passages; another corpus's extractions stay, after those of the index."""
+    grown = add_passages(index.folder, open_corpus([Passage("same", "Page 1", "Ann1 lives in Rome.")])).index
+    extract_triplets(grown, tmp_path / "whole.json", ScriptedLM(say))
+    out = tmp_path / "out.json"
+    held = read_openie(tmp_path / "whole.json")
+    assert len(held) == 3
+    other = Extraction("Other\nElsewhere.", ("Other",), ())
+    write_openie(out, [other, *list(held.values())[1:2]])
+    done = extract_triplets(grown, out, ScriptedLM(say))
+    assert (done.known, done.new) == (2, 2)
+    assert list(read_openie(out).values()) == [*held.values(), other]
+
+
+def test_an_error_that_nobody_foresaw_costs_one_passage(index: Index, tmp_path: Path) -> None:
+    def broken(task: str, fields: Mapping[str, Any]) -> Any:
+        return KeyError("choices") if "Ann1" in fields["passage"].text else say(task, fields)
+
+    done = extract_triplets(index, tmp_path / "out.json", ScriptedLM(broken))
+    assert (done.new, done.failed) == (2, {"p1": "KeyError('choices')"})
+    assert extract_triplets(index, tmp_path / "out.json", ScriptedLM(say)).new == 1
 
 
 def test_replies_that_cannot_be_read_are_counted(index: Index, tmp_path: Path) -> None:

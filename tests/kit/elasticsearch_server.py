@@ -185,7 +185,7 @@ def _pairs(token: str) -> list[str]:
 
 class SearchEngine:
     """The server. ``number``: its version; ``key``: the only ``Authorization`` let in, if there is one; ``most``: bytes
-    of the largest body it takes; ``closed``: a path whose requests get 403."""
+    of the largest body it takes; ``closed``: a path whose requests get 403; ``spoil``: makes the bytes of an answer."""
 
     def __init__(self, kind: str = "elastic", number: str | None = None) -> None:
         self.kind, self.number = kind, number or {"elastic": "9.1.0", "opensearch": "3.1.0"}[kind]
@@ -195,6 +195,7 @@ class SearchEngine:
         self.key: str | None = None
         self.most = 100 * 2**20
         self.closed: str | None = None
+        self.spoil: Callable[[Any], bytes] = lambda answer: json.dumps(answer).encode()
         self.url = ""
 
     def answer(self, asked: Asked) -> Any:
@@ -337,7 +338,7 @@ def serving(kind: str = "elastic", number: str | None = None) -> Iterator[Search
                     self._send(fault.status, _error("scripted", "scripted fault", fault.status), fault.headers)
                     return
                 try:
-                    status, body = 200, engine.answer(asked)
+                    status, body = 200, engine.spoil(engine.answer(asked))
                 except Refusal as refusal:
                     status, body = refusal.status, _error(refusal.kind, refusal.reason, refusal.status)
             self._send(status, body, {})
@@ -345,7 +346,7 @@ def serving(kind: str = "elastic", number: str | None = None) -> Iterator[Search
         do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = _answer  # noqa: N815
 
         def _send(self, status: int, body: Any, headers: Mapping[str, str]) -> None:
-            raw = json.dumps(body).encode()
+            raw = body if isinstance(body, bytes) else json.dumps(body).encode()
             self.send_response(status)
             if engine.kind == "elastic":
                 self.send_header("X-Elastic-Product", "Elasticsearch")

@@ -171,7 +171,7 @@ def serve(
             help="Origin of another web page that may send requests (CORS), such as https://wiki.example.",
         ),
     ] = None,
-    grace: Annotated[float, opt.option(help="Seconds to finish running questions at shutdown.")] = 30,
+    grace: Annotated[float, opt.option(min=0, help="Seconds to finish running questions at shutdown.")] = 2,
     log_questions: Annotated[bool, opt.option("--log-questions", help="Also log questions and answers.")] = False,
 ) -> None:
     """Serve a web page, an HTTP API and OpenAI's chat API. Runs until Ctrl-C or SIGTERM; the limits bind all requests.

@@ -22,6 +22,7 @@ from polyhop.evaluation.runner import CONCURRENCY, MAX_CONSECUTIVE_FAILURES, Pro
 from polyhop.methods.context import fit_fields
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.tasks.hipporag import HIPPORAG_ENTITIES, HIPPORAG_TRIPLETS
+from polyhop.redaction import redacted
 from polyhop.trace import Usage
 from polyhop.types import Passage
 
@@ -60,8 +61,8 @@ def extract_triplets(
     progress: Progress | None = None,
     **options: Any,
 ) -> Extracted:
-    """Extract the triplets of an index's passages into the file ``out``, in HippoRAG's form; it is written at the end,
-    and at an error or interrupt.
+    """Extract the triplets of an index's passages into the file ``out``, in HippoRAG's form and the order of the index;
+    it is written at the end, and at an error or interrupt. Extractions of other passages that it has stay, after these.
 
     ``limit``: only the first N passages that the file lacks. ``options``: those of ``Pipeline`` that a model's calls
     have (prompts, rendering, cache, lm_options, max_tokens_per_call).
@@ -73,12 +74,15 @@ def extract_triplets(
     out = Path(out)
     known = read_openie(out) if out.exists() else {}
     done = Extracted()
+    order: dict[str, None] = {}
     todo: list[Passage] = []
     for passage in index.passages:
-        if key_of(content_of(passage)) in known:
+        key = _key(passage)
+        if key in known:
             done.known += 1
-        else:
+        elif key not in order:  # of passages with the same content one is enough
             todo.append(Passage("", passage.title, passage.text, metadata={"id": passage.id}))
+        order[key] = None
     todo = todo[:limit]
     found: dict[str, Extraction] = {}
     with Pipeline(None, "direct", lm, **options) as pipeline:
@@ -86,7 +90,8 @@ def extract_triplets(
             pipeline.wait(_all(pipeline, todo, found, done, concurrency, progress))
         finally:
             if found or not out.exists():
-                write_openie(out, [*known.values(), *(found[key] for key in map(_key, todo) if key in found)])
+                held = {**known, **found}
+                write_openie(out, [held[key] for key in {**order, **held} if key in held])
     done.triplets = sum(len(extraction.triplets) for extraction in (*known.values(), *found.values()))
     return done
 
@@ -111,14 +116,17 @@ async def _all(
         for passage in passages:
             try:
                 extraction, usage = await _extracted(pipeline, passage)
-            except PolyhopError as error:
+            except Exception as error:
                 if is_waiting(error):
                     done.waiting += 1
                     continue
-                done.failed[str(passage.metadata["id"])] = str(error)
+                reason = redacted(str(error) if isinstance(error, PolyhopError) else repr(error))
+                done.failed[str(passage.metadata["id"])] = reason
                 in_a_row += 1
                 if in_a_row >= MAX_CONSECUTIVE_FAILURES:
-                    raise
+                    if isinstance(error, PolyhopError):
+                        raise
+                    raise PolyhopError(f"every passage fails: {error!r}") from error
             else:
                 in_a_row = 0
                 done.new += 1

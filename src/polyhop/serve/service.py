@@ -89,7 +89,7 @@ class Service:
         pipelines_kept: int = 64,
         runs: Path | None = None,
         on_answer: Sequence[Callable[[AskResponse], None]] = (),
-        grace: float = 30.0,
+        grace: float = 2.0,
         settings: Mapping[str, Any] | None = None,
         telemetry: bool = False,
         **options: Any,

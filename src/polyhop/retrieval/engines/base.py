@@ -13,14 +13,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from hashlib import sha256
+from math import isfinite
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar, cast, get_args
 from urllib.parse import unquote
 
 from polyhop._version import __version__
 from polyhop.common.registry import path_and_options
 from polyhop.common.text import counted, printable
-from polyhop.data.lines import check_depth
-from polyhop.errors import RetrievalError, SettingError, UsageError
+from polyhop.data.lines import check_depth, json_type, mapping_of, strings_of
+from polyhop.errors import RetrievalError, SettingError, UsageError, brief
 from polyhop.net.client import Address
 from polyhop.net.failures import backoff
 from polyhop.redaction import summary
@@ -205,8 +206,8 @@ class Manifest:
             )
         if data["format"] != FORMAT:
             raise Unfit(
-                f"{shown} was loaded in format {data['format']} by polyhop {data.get('polyhop')}; this polyhop reads "
-                f"format {FORMAT}: load it again with --overwrite"
+                f"{shown} was loaded in format {brief(data['format'])} by polyhop {brief(data.get('polyhop'))}; this "
+                f"polyhop reads format {FORMAT}: load it again with --overwrite"
             )
         return cls(**{item.name: data[item.name] for item in fields(cls) if item.name in data})
 
@@ -262,9 +263,10 @@ def readable(shown: str) -> Iterator[None]:
     """Raise ``RetrievalError`` for a complete reply that does not have the engine's shape."""
     try:
         yield
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
+        why = printable(summary(f"{type(error).__name__}: {error}"))
         raise RetrievalError(
-            f"{shown} sent an unreadable answer ({type(error).__name__}): is it such an engine, and its data complete?"
+            f"{shown} sent an unreadable answer ({why}): is it such an engine, and its data complete?"
         ) from error
 
 
@@ -345,15 +347,35 @@ def body_of(passage: Passage) -> str:
 
 
 def read_passage(row: Mapping[str, Any]) -> Passage:
-    """Read a passage from the fields that an engine stored."""
-    metadata = row.get("metadata") or {}
+    """Read a passage from the fields that an engine stored. ``ValueError`` names a field of another type."""
+    for name in ("id", "title", "text"):
+        if not isinstance(row[name], str):
+            raise ValueError(f"{name!r} is {json_type(row[name])}, expected a string")
+    metadata = mapping_of(row, "metadata")
     check_depth(metadata)
-    return Passage(row["id"], row["title"], row["text"], tuple(row.get("links") or ()), metadata)
+    return Passage(row["id"], row["title"], row["text"], strings_of(row, "links"), metadata)
+
+
+def read_score(value: Any) -> float:
+    """Read the score of a hit. Raises ``ValueError`` for anything but a finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise ValueError(f"a score is {brief(value)}, expected a number")
+    return float(value)
+
+
+def read_ids(value: Any) -> list[str]:
+    """Read a list of passage ids. Raises ``ValueError`` for anything else."""
+    if not isinstance(value, list | tuple) or not all(isinstance(id, str) for id in value):
+        raise ValueError(f"the ids of linked passages are {brief(value)}, expected strings")
+    return list(value)
 
 
 def by_id(hits: Hits, k: int) -> Hits:
-    """Return the first ``k`` of hits; ties are broken by passage id."""
-    return sorted(hits, key=lambda hit: (-hit[1], hit[0].id))[:k]
+    """Return the ``k`` best of hits, each passage once; ties are broken by passage id."""
+    best: dict[str, tuple[Passage, float]] = {}
+    for hit in sorted(hits, key=lambda hit: (-hit[1], hit[0].id)):
+        best.setdefault(hit[0].id, hit)
+    return list(best.values())[:k]
 
 
 def check_version(server: str, version: str, oldest: Sequence[int]) -> None:

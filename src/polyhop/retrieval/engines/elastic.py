@@ -15,7 +15,7 @@ from urllib.parse import quote
 import orjson
 
 from polyhop.common.text import STOP_WORDS, counted
-from polyhop.errors import RetrievalError, SettingError, UsageError
+from polyhop.errors import RetrievalError, SettingError, UsageError, brief
 from polyhop.retrieval.analysis import WITHOUT_STOP_WORDS, Analysis
 from polyhop.retrieval.engines.base import (
     SPARE,
@@ -28,7 +28,9 @@ from polyhop.retrieval.engines.base import (
     Unfit,
     by_id,
     patiently,
+    read_ids,
     read_passage,
+    read_score,
 )
 from polyhop.retrieval.engines.elastic_wire import Refused, Wire
 from polyhop.types import Passage
@@ -77,7 +79,7 @@ class ElasticStore(Store):
             for key in ("type", "analyzer", "search_analyzer", "similarity", "dims", "dimension"):
                 if (expected := settings.get(key)) != (real := there.get(name, {}).get(key)):
                     raise Unfit(
-                        f"the mapping of {self.address.shown} was changed: the {key} of {name!r} is {real!r}, not "
+                        f"the mapping of {self.address.shown} was changed: the {key} of {name!r} is {brief(real)}, not "
                         f"{expected!r}; load it again with --overwrite"
                     )
         return self.manifest
@@ -135,7 +137,7 @@ class ElasticStore(Store):
             "query": {"match": {"body": {"query": query, "operator": "or"}}},
             "sort": [{"_score": "desc"}, {"id": "asc"}],
         }
-        return self._hits(asked, k)
+        return by_id(self._hits(asked, k), k)
 
     def by_vector(self, vector: NDArray[np.float32], k: int) -> Hits:
         numbers, wanted = vector.tolist(), k + SPARE
@@ -148,11 +150,12 @@ class ElasticStore(Store):
 
     def linked(self, id: str) -> Sequence[str]:
         (found,) = self._ask("POST", f"{self._path}/_mget", {"ids": [id]}, _source_includes="linked")["docs"]
-        return found["_source"].get("linked", []) if found.get("found") else []
+        return read_ids(found["_source"].get("linked", [])) if found.get("found") else []
 
     def get(self, ids: Sequence[str]) -> dict[str, Passage]:
         found = self._ask("POST", f"{self._path}/_mget", {"ids": list(ids)}, _source_includes=",".join(_SHOWN))["docs"]
-        return {hit["_id"]: _passage(hit["_source"]) for hit in found if hit.get("found")}
+        passages = [_passage(hit["_source"]) for hit in found if hit.get("found")]
+        return {passage.id: passage for passage in passages}
 
     def close(self) -> None:
         self._ask.client.close()
@@ -160,7 +163,7 @@ class ElasticStore(Store):
     def _hits(self, asked: Mapping[str, Any], k: int) -> Hits:
         body = {**asked, "size": k, "_source": _SHOWN, "track_total_hits": False, "track_scores": True}
         found = self._ask("POST", f"{self._path}/_search", body)["hits"]["hits"]
-        return [(_passage(hit["_source"]), float(hit["_score"])) for hit in found]
+        return [(_passage(hit["_source"]), read_score(hit["_score"])) for hit in found]
 
     def _bulk(self, rows: Sequence[Row]) -> None:
         """Write rows. Raises ``Busy`` if some were put off; writing all of them again does no harm."""

@@ -35,9 +35,12 @@ from polyhop.retrieval.engines.base import (
     Store,
     Unfit,
     body_of,
+    by_id,
     check_version,
     patiently,
+    read_ids,
     read_passage,
+    read_score,
 )
 from polyhop.types import Passage
 
@@ -152,7 +155,7 @@ class PostgresStore(Store):
             f"SELECT {_COLUMNS}, ts_rank_cd(body, q, 5) AS score FROM {{table}}, asked WHERE body @@ q "
             "ORDER BY score DESC, id LIMIT %s"
         )
-        return self._hits(statement, [_prepared(query, self.manifest.analysis), k])
+        return self._hits(statement, [_prepared(query, self.manifest.analysis), k], k)
 
     def by_vector(self, vector: NDArray[np.float32], k: int) -> Hits:
         """Search for the nearest vectors; exactly, and more slowly, for more than a thousand."""
@@ -164,27 +167,29 @@ class PostgresStore(Store):
         deep = f"SET LOCAL hnsw.ef_search = {max(100, wanted)}"
         if wanted > _MAX_EF_SEARCH:
             deep = "SET LOCAL enable_indexscan = off"
-        return self._hits(statement, [numbers, wanted, k], first=deep)
+        return self._hits(statement, [numbers, wanted, k], k, first=deep)
 
     def linked(self, id: str) -> Sequence[str]:
         found = self._all(self._formatted("SELECT linked FROM {table} WHERE id = %s"), [id])
-        return list(found[0][0]) if found else []
+        return read_ids(found[0][0]) if found else []
 
     def get(self, ids: Sequence[str]) -> dict[str, Passage]:
         statement = self._formatted(f"SELECT {_COLUMNS} FROM {{table}} WHERE id = ANY(%s)")
-        return {row[0]: read_passage(dict(zip(_FIELDS, row, strict=True))) for row in self._all(statement, [list(ids)])}
+        found = [read_passage(dict(zip(_FIELDS, row, strict=True))) for row in self._all(statement, [list(ids)])]
+        return {passage.id: passage for passage in found}
 
     def close(self) -> None:
         while not self._idle.empty():
             self._idle.get_nowait().close()
 
-    def _hits(self, statement: Any, values: Sequence[Any], first: str | None = None) -> Hits:
+    def _hits(self, statement: Any, values: Sequence[Any], k: int, first: str | None = None) -> Hits:
         def ask(cursor: Any) -> list[Any]:
             if first:
                 cursor.execute(first)
             return list(cursor.execute(statement, values).fetchall())
 
-        return [(read_passage(dict(zip(_FIELDS, row, strict=False))), float(row[5])) for row in self._with(ask)]
+        found = [(read_passage(dict(zip(_FIELDS, row, strict=False))), read_score(row[5])) for row in self._with(ask)]
+        return by_id(found, k)
 
     def _check_vectors(self) -> None:
         try:

@@ -38,7 +38,9 @@ from polyhop.retrieval.engines.base import (
     by_id,
     check_version,
     patiently,
+    read_ids,
     read_passage,
+    read_score,
 )
 from polyhop.types import Passage
 
@@ -154,7 +156,7 @@ class QdrantStore(Store):
 
     def linked(self, id: str) -> Sequence[str]:
         points = self._points([_point(id)])
-        return points[0].payload["linked"] if points else []
+        return read_ids(points[0].payload["linked"]) if points else []
 
     def get(self, ids: Sequence[str]) -> dict[str, Passage]:
         found = (read_passage(point.payload) for point in self._points([_point(id) for id in ids]))
@@ -167,7 +169,7 @@ class QdrantStore(Store):
         found = self._call(
             lambda: self._client.query_points(self._name, query=query, using=using, limit=k + SPARE).points
         )
-        return by_id([(read_passage(point.payload), float(point.score)) for point in found], k)
+        return by_id([(read_passage(point.payload), read_score(point.score)) for point in found], k)
 
     def _count(self) -> int:
         return int(self._call(lambda: self._client.count(self._name, exact=True)).count)
@@ -217,7 +219,7 @@ class QdrantStore(Store):
                 return work()
             except self._failures as error:
                 raise self._explained(error) from None
-            except (ValueError, RecursionError):  # the client's own, for a body that it cannot read as JSON
+            except (ValueError, RecursionError, AssertionError):  # the client's own, for a body that it cannot read
                 raise RetrievalError(f"Qdrant at {self.address.shown} sends a reply that cannot be read") from None
 
         return patiently(once)
@@ -229,7 +231,7 @@ class QdrantStore(Store):
             wait = getattr(error, "retry_after_s", None)
             said = printable(summary(str(getattr(error, "source", error))))
             if wait is not None:
-                return Busy(f"Qdrant at {shown} is busy: {said}", float(wait))
+                return Busy(f"Qdrant at {shown} is busy: {said}", retry_after({"Retry-After": str(wait)}, 0.0))
             return RetrievalError(f"Qdrant cannot be reached at {shown}: {said}")
         said = printable(summary(error.content.decode(errors="replace")))
         if status in (429, 502, 503, 504):
