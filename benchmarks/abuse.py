@@ -329,7 +329,7 @@ def main() -> None:
         "slow": (0.05, (), lambda served: slow(served, max(1, options.clients // 10))),
         "wrong": (0.05, (), lambda served: wrong(served, options.clients)),
         "costly": (0.05, (), costly),
-        "row": (0.0, ("--traces", "50"), lambda served: row(served, options.requests)),
+        "row": (0.0, (), lambda served: row(served, options.requests)),
         "stop": (600.0, (), lambda served: stop(served, max(10, options.clients // 5))),
     }
     figures: list[Figure] = []

@@ -155,10 +155,14 @@ async def test_scored_text_is_paid_for_as_prompt_once_a_target() -> None:
             for _ in range(9):
                 await run.score("answer.cot", ["two words", "three more words"], question="Q")
 
+    _, some = await using(method, Scoring(), budget=Budget(max_calls=4))
+    assert (some.usage.calls, some.trace.budget) == (3, "max_calls")  # one is reserved; two targets are one call
     budget = Budget(max_cost=1e-9, prices=Prices.of("1:2"))
     _, answer = await using(method, Scoring(), budget=budget)
     (step,) = [step for step in answer.trace.steps if isinstance(step, Score)]
     assert answer.trace.budget == "max_cost"
+    _, two = await using(method, Scoring(), budget=Budget(max_tokens=step.prompt_tokens + 1))
+    assert (two.usage.calls, two.trace.budget) == (2, "max_tokens")  # both targets of the first are below it
     _, free = await using(method, Scoring())
     text = (step.prompt_tokens - 5) // 2  # the prompt's own, twice; 2 + 3 words
     assert (step.prompt_tokens, text > 10) == (2 * text + 5, True)

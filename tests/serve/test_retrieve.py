@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -27,6 +28,7 @@ pytestmark = [
     pytest.mark.skipif(not is_installed("serve"), reason="extra not installed: serve"),
 ]
 
+PATIENCE = 60.0
 CAPITAL = "capital of Norway"
 OSLO = {"id": "oslo", "contents": '"Oslo"\nOslo is the capital of Norway.'}
 
@@ -110,6 +112,29 @@ async def test_a_batch_is_one_call_of_the_index() -> None:
         status, found = await post(session, "/retrieve", queries=queries, topk=3)
     assert (status, [len(rows) for rows in found["result"]]) == (200, [2] * 512 + [0])
     assert counting.calls == [(queries[:512], 3)]
+
+
+async def test_the_work_on_a_batch_ends_when_its_client_leaves() -> None:
+    """It is a call for every 512 queries, and the server goes on with others."""
+    began, go_on = threading.Event(), threading.Event()
+
+    class Slow(Counting):
+        def _scored_many(self, queries: Sequence[str], k: int) -> list[list[tuple[Passage, float]]]:
+            found = super()._scored_many(queries, k)
+            began.set()
+            assert len(queries) == 1 or go_on.wait(PATIENCE)
+            return found
+
+    slow = Slow()
+    async with trainer(retriever=slow, concurrency=1) as session:
+        queries = [f"Oslo {number}" for number in range(2_000)]
+        leaving = asyncio.ensure_future(post(session, "/retrieve", queries=queries, topk=1))
+        assert await asyncio.to_thread(began.wait, PATIENCE)
+        leaving.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)
+        assert (await asyncio.wait_for(post(session, "/retrieve", queries=["Oslo"]), PATIENCE))[0] == 200
+        go_on.set()
+    assert [len(asked) for asked, _ in slow.calls] == [512, 1]
 
 
 async def test_the_default_counts_are_those_of_the_servers() -> None:

@@ -97,7 +97,7 @@ class ServerOptions:
     time_limit: Annotated[float, opt.option(help="Maximum seconds per question, waiting included.")] = 300
     longest: Annotated[int, opt.option(min=1, help="Maximum number of characters in a question.")] = 4000
     most_bytes: Annotated[int, opt.option(min=1, help="Maximum size of a request's body in bytes.")] = 1_000_000
-    traces: Annotated[int, opt.option(min=0, help="Maximum number of recent answers whose traces are kept.")] = 1000
+    traces: Annotated[int, opt.option(min=0, help="Maximum number of recent answers whose traces are kept.")] = 200
     telemetry: opt.Telemetry = False
 
     def of_app(self, port: int, origins: Sequence[str] = ()) -> Options:

@@ -20,6 +20,10 @@ from polyhop.retrieval.within import Within
 from polyhop.trace import Step, Usage
 from polyhop.types import NOTHING, Given, Kind, Passage
 
+MAX_QUERIES = 512
+"""Maximum number of queries of one call of a retriever. A thread cannot be stopped: work that nobody waits for any more
+ends after its call."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine(Equipment):
@@ -76,10 +80,12 @@ class Engine(Equipment):
     async def search_many(self, queries: Sequence[str], k: int) -> list[list[tuple[Passage, float | None]]]:
         """Search for each query, as ``search`` does; each passage comes with the retriever's score, or None.
 
-        A retriever that takes many queries is called once, on a thread. A blank query finds nothing.
+        A retriever that takes many queries is called once for every ``MAX_QUERIES``, on a thread. A blank query finds
+        nothing.
         """
         asked = [query for query in queries if query.strip()]
-        found = iter(await self._found(asked, k) if asked else [])
+        parts = [asked[start : start + MAX_QUERIES] for start in range(0, len(asked), MAX_QUERIES)]
+        found = iter([hits for part in parts for hits in await self._found(part, k)])
         return [next(found) if query.strip() else [] for query in queries]
 
     async def _found(self, queries: Sequence[str], k: int) -> Iterable[list[tuple[Passage, float | None]]]:

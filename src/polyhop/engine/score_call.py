@@ -12,7 +12,7 @@ from polyhop.redaction import redacted
 
 
 class ScoreCall(NamedTuple):
-    """A call that scores ``targets`` as continuations of a prompt."""
+    """A call that scores ``targets`` as continuations of a prompt: one call of the budget, with the tokens of each."""
 
     task: str
     fields: Mapping[str, Any]

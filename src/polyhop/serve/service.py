@@ -84,7 +84,7 @@ class Service:
         waiting: int = 1024,
         timeout: float = 300.0,
         max_question_chars: int = 4000,
-        traces_kept: int = 1000,
+        traces_kept: int = 200,
         bytes_kept: int = 256 << 20,
         pipelines_kept: int = 64,
         runs: Path | None = None,
