@@ -29,7 +29,13 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 def started(server: Holding, folder: Path) -> subprocess.Popen[str]:
     """The command, or the rest of its work, as the leader of a group of its own."""
-    given = [folder / "corpus.jsonl", "--out", folder / "triplets.json", "--lm", f"openai:tiny@{server.url}"]
+    given: list[str | Path] = [
+        folder / "corpus.jsonl",
+        "--out",
+        folder / "triplets.json",
+        "--lm",
+        f"openai:tiny@{server.url}",
+    ]
     return subprocess.Popen(
         [sys.executable, "-c", STARTED, "index", "triplets", *given, "--rendering", "json", "--concurrency", "3"],
         cwd=ROOT,
