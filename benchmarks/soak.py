@@ -55,11 +55,16 @@ JOBS = (
     Job("indexes", 3, "tests/retrieval/test_index_stateful.py"),
     Job("runs", 3, "tests/evaluation/test_runs_stateful.py"),
     Job("cache", 3, "tests/lm/test_cache_stateful.py"),
-    Job("vicious servers", 6, "tests/faults/test_vicious.py tests/faults/test_vicious_services.py"),
+    Job(
+        "vicious servers",
+        6,
+        "tests/faults/test_vicious.py tests/faults/test_vicious_services.py tests/faults/test_graph_retrievers.py",
+    ),
     Job("vicious wires", 3, "tests/faults/test_vicious_wires.py", {"POLYHOP_TRIES": "10"}),
     Job("faults", 4, "tests/faults/test_methods.py tests/faults/test_http.py", {"POLYHOP_FAULTS": "100"}),
     Job("stops", 2, "tests/faults/test_signals.py tests/faults/test_extraction_stops.py", {"POLYHOP_STOPS": "20"}),
     Job("damages", 2, "tests/faults/test_disk.py", {"POLYHOP_DAMAGES": "200"}),
+    Job("engines", 2, "tests/retrieval/engines/test_hostile.py tests/retrieval/test_hostile.py"),
     Job("documents", 3, "tests/security/test_hostile_documents.py tests/security/test_hostile_files.py"),
     Job(
         "replies",

@@ -21,7 +21,7 @@ from polyhop.evaluation import predictions
 from polyhop.evaluation.figures import numbers
 from polyhop.evaluation.pages.summary import tables
 from polyhop.evaluation.report import Report
-from polyhop.evaluation.store import read_report
+from polyhop.evaluation.store import RunFolder, read_report
 from polyhop.metrics import profiles
 from tests.evaluation.test_store import files
 
@@ -86,6 +86,22 @@ def test_the_largest_concurrency_of_a_run_is_kept(tmp_path: Path) -> None:
         assert held["volatile"]["concurrency"] == kept
     (tmp_path / "run" / "metrics.json").unlink()  # it has not finished
     assert read_report(tmp_path / "run").throughput is None
+
+
+def test_a_folder_is_one_processes_until_all_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the end of a short run, which writes the predictions again, would lose the rows that a longer one adds."""
+    finish, tried = RunFolder.finish, list[Path]()
+
+    def finishing(folder: RunFolder, *given: Any) -> None:
+        with pytest.raises(UsageError, match="another process is running here"):
+            RunFolder(folder.folder, {}, QUESTIONS)
+        tried.append(folder.folder)
+        finish(folder, *given)
+
+    monkeypatch.setattr(RunFolder, "finish", finishing)
+    run(ScriptedLM(answering), tmp_path / "run", QUESTIONS[:2])
+    assert tried == [tmp_path / "run"]
+    RunFolder(tmp_path / "run", json.loads((tmp_path / "run" / "run.json").read_text()), QUESTIONS).close()
 
 
 def test_the_same_command_asks_only_what_is_missing(tmp_path: Path) -> None:

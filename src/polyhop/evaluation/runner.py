@@ -100,6 +100,7 @@ def evaluate(
         }
         folder = RunFolder(out, settings, questions) if out is not None else None
         if folder is not None:
+            leaving.callback(folder.close)  # once all is written: another process would lose rows to ``finish``
             pipeline.engine.models.remember(folder.learnt)
         if "gold" in pipeline.method.needs(pipeline.settings):
             questions = with_gold(questions, pipeline.index)
@@ -121,8 +122,6 @@ def evaluate(
             throughput = (len(answered) - before) / max(monotonic() - begun, 1e-9)
         finally:
             pipeline.close()
-            if folder is not None:
-                folder.close()
         scored_rows, unscored = scored(answered, profiles.names)  # all at once: some metrics pair questions
         rows = Lines(scored_rows) if folder else list(scored_rows)
         waiting = len(questions) - len(rows) - len(failed)
