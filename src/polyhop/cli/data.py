@@ -2,88 +2,38 @@
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 
 import typer
 
 from polyhop.cli import options as opt
+from polyhop.cli.datasets import DatasetPath, WrittenTo, opened, say_skipped, say_written, write_text, write_to
 from polyhop.cli.printing import say, write
-from polyhop.common.files import atomic_write
+from polyhop.cli.submissions import data_predictions
 from polyhop.common.text import counted, printable
-from polyhop.data import DEMO
-from polyhop.data.contexts import Context, contexts_of, grounded_questions, questions_with_contexts, unique_passages
+from polyhop.data.contexts import grounded_questions, unique_passages
 from polyhop.data.corpora import open_corpus
 from polyhop.data.formats import ID_FIELDS
 from polyhop.data.lines import first_of, write_objects
 from polyhop.data.plain import flashrag_row, plain_row
-from polyhop.data.questions import Dataset, open_questions, read_questions
 from polyhop.data.statistics import DatasetStatistics, dataset_statistics, sample
-from polyhop.data.submissions import (
-    Row,
-    hotpotqa_submission,
-    kilt_submission,
-    musique_submission,
-    ragas_samples,
-    trec_qrels,
-    trec_run,
-    two_wiki_submission,
-)
+from polyhop.data.submissions import trec_qrels
 from polyhop.errors import DataError, UnknownName, UsageError
-from polyhop.types import Passage, Question
+from polyhop.types import Question
 
 _ROWS: Mapping[str, Callable[[Question], dict[str, Any]]] = {"flashrag": flashrag_row, "jsonl": plain_row}
 _QRELS = "trec-qrels"
 CONVERTED = (*_ROWS, _QRELS)
 OWN_IDS = (*ID_FIELDS, "q_id")
 """A sample keeps records unchanged if they have an id; others are known by their position, which changes."""
-HANDED_IN = ("hotpotqa", "2wiki", "musique", "kilt", "trec-run", "ragas")
-
-DatasetPath = Annotated[
-    Path, typer.Argument(metavar="DATASET", help="Questions in any known format, hf:DATASET[:SPLIT], or 'demo'.")
-]
-WrittenTo = Annotated[Path | None, opt.option("--out", help="The file to write; default: stdout.")]
 
 app = opt.new_app()
 data_app = opt.new_app(help="Convert, check, count and sample datasets; export predictions.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
-
-
-def opened(
-    dataset: str | Path,
-    form: str | None = None,
-    *,
-    skip_bad: bool = False,
-    fields: Mapping[str, str] | None = None,
-) -> Dataset:
-    """Open a dataset and say which format it is read as, and why."""
-    found = open_questions(dataset, format=form, skip_bad=skip_bad, fields=fields)
-    say(f"{found.name} is read as {found.format.name}: {found.reason}")
-    return found
-
-
-def read(
-    dataset: Path,
-    form: str | None,
-    *,
-    skip_bad: bool,
-    fields: Mapping[str, str] | None = None,
-    contexts: bool = False,
-) -> list[Question]:
-    """Read all questions of a dataset, with their contexts or without, and say which format it has unless it is the
-    demo."""
-    if str(dataset) == DEMO and form is None and fields is None:
-        return read_questions(dataset)
-    source = opened(dataset, form, skip_bad=skip_bad, fields=fields)
-    questions = questions_with_contexts(source) if contexts else list(source)
-    _say_skipped(source)
-    return questions
 
 
 @data_app.command("convert")
@@ -109,12 +59,12 @@ def data_convert(
         lines = list(trec_qrels(held, _ids_of_titles(held, corpus)))
         if not lines:
             raise UsageError("no gold passage has an id: if they have titles, --corpus finds their ids")
-        _write(out, lambda stream: _write_text(lines, stream))
-        _done(f"{counted(len(lines), 'gold passages')} of {counted(len(held), 'questions')}", out)
+        write_to(out, lambda stream: write_text(lines, stream))
+        say_written(f"{counted(len(lines), 'gold passages')} of {counted(len(held), 'questions')}", out)
     else:
-        count = _write(out, lambda stream: write_objects(map(_ROWS[to], questions), stream))
-        _done(counted(count, "questions"), out)
-    _say_skipped(source)
+        count = write_to(out, lambda stream: write_objects(map(_ROWS[to], questions), stream))
+        say_written(counted(count, "questions"), out)
+    say_skipped(source)
 
 
 @data_app.command("validate")
@@ -177,7 +127,7 @@ def data_stats(
         print_json({"format": source.format.name, **found.to_dict()})
     else:
         _print_statistics(found)
-    _say_skipped(source)
+    say_skipped(source)
 
 
 @data_app.command("sample")
@@ -206,9 +156,9 @@ def data_sample(
         for record in chosen
         if isinstance(record.question, Question)
     ]
-    count = _write(out, lambda stream: write_objects(rows, stream))
-    _done(counted(count, "questions") + ("" if own else " (plain JSON lines)"), out)
-    _say_skipped(source)
+    count = write_to(out, lambda stream: write_objects(rows, stream))
+    say_written(counted(count, "questions") + ("" if own else " (plain JSON lines)"), out)
+    say_skipped(source)
 
 
 @data_app.command("corpus-from-contexts")
@@ -221,97 +171,19 @@ def data_corpus_from_contexts(
 ) -> None:
     """Build a corpus from the passages in datasets."""
     sources = [opened(dataset, form, skip_bad=skip_bad) for dataset in datasets]
-    count = _write(out, lambda to: write_objects((each.to_dict() for each in unique_passages(sources)), to))
-    _done(counted(count, "passages"), out)
+    count = write_to(out, lambda to: write_objects((each.to_dict() for each in unique_passages(sources)), to))
+    say_written(counted(count, "passages"), out)
     if questions is not None:
         grounded = (question for source in sources for question in grounded_questions(source))
-        count = _write(questions, lambda to: write_objects(map(plain_row, grounded), to))
-        _done(f"{counted(count, 'questions')} with ids of gold passages", questions)
+        count = write_to(questions, lambda to: write_objects(map(plain_row, grounded), to))
+        say_written(f"{counted(count, 'questions')} with ids of gold passages", questions)
     else:
         say("the dataset names its gold passages by title; --questions FILE writes their ids, which are exact")
     for source in sources:
-        _say_skipped(source)
+        say_skipped(source)
 
 
-@data_app.command("predictions")
-def data_predictions(
-    run: Annotated[Path, typer.Argument(help="A run's folder.")],
-    to: Annotated[str, opt.option(help="hotpotqa, 2wiki, musique, kilt, trec-run or ragas.")],
-    out: WrittenTo = None,
-    dataset: Annotated[
-        Path | None, opt.option(help="The dataset of the run: gives the order and, for musique, the paragraph numbers.")
-    ] = None,
-    form: opt.DatasetFormat = None,
-) -> None:
-    """Write predictions for a scorer, or for Ragas."""
-    from polyhop.evaluation.store import PREDICTIONS, read_predictions
-
-    if to not in HANDED_IN:
-        raise UnknownName("form of predictions", to, HANDED_IN)
-    if to == "musique" and dataset is None:
-        raise UsageError("--to musique requires --dataset: support is given by the paragraph numbers of MuSiQue's file")
-    if not (run / PREDICTIONS).is_file():
-        raise DataError(f"not a run's folder: it has no {PREDICTIONS}", run)
-    rows: list[Row] = list(read_predictions(run / PREDICTIONS))
-    contexts = _contexts(opened(dataset, form)) if dataset is not None else {}
-    if dataset is not None:
-        rows = _in_order(rows, list(contexts))
-    _write(out, lambda stream: _write_submission(to, rows, contexts, run, stream))
-    _done(f"predictions of {counted(len(rows), 'questions')}", out)
-    if missing := len(contexts) - len(rows) if contexts else 0:
-        say(f"no prediction for {counted(missing, 'questions')} of the dataset; an official scorer expects all of them")
-    if to in ("hotpotqa", "2wiki") and rows and not any(row.get("facts") for row in rows):
-        say("no supporting facts: the corpus does not say where sentences begin, unlike one from contexts")
-
-
-def _write_submission(
-    to: str, rows: Sequence[Row], contexts: Mapping[str, Sequence[Context]], run: Path, stream: BinaryIO
-) -> int:
-    match to:
-        case "hotpotqa":
-            return write_objects([hotpotqa_submission(rows)], stream)
-        case "2wiki":
-            return write_objects([two_wiki_submission(rows)], stream)
-        case "musique":
-            return write_objects(musique_submission(rows, contexts), stream)
-        case "kilt":
-            return write_objects(kilt_submission(rows), stream)
-        case "ragas":
-            return write_objects(ragas_samples(rows, partial(_ranked, run)), stream)
-        case _:
-            return _write_text(trec_run(rows, f"polyhop-{run.resolve().name}"), stream)
-
-
-def _ranked(run: Path, row: Row) -> Sequence[Passage]:
-    from polyhop.evaluation.store import ranked_passages
-
-    passages = ranked_passages(run, row)
-    if passages is None:
-        raise DataError(
-            f"the trace of question {row['id']!r}, which has the texts of its passages, cannot be read", run
-        )
-    return passages
-
-
-def _contexts(dataset: Dataset) -> dict[str, list[Context]]:
-    """Return the contexts of each question of a dataset, in its order."""
-    found: dict[str, list[Context]] = {}
-    for number, row, question in dataset.valid_records():
-        try:
-            contexts = contexts_of(row or {})
-        except ValueError as error:
-            raise dataset.source.fault(number, str(error)) from None
-        if isinstance(question, Question):
-            found[question.id] = contexts
-    return found
-
-
-def _in_order(rows: Iterable[Row], order: Sequence[str]) -> list[Row]:
-    """Return a run's lines in a dataset's order."""
-    by_id = {row["id"]: row for row in rows}
-    if strange := by_id.keys() - set(order):
-        raise UsageError(f"the dataset has no question {min(strange)!r}, which the run answers: is it another one?")
-    return [by_id[id] for id in order if id in by_id]
+data_app.command("predictions")(data_predictions)
 
 
 def _ids_of_titles(questions: Sequence[Question], corpus: Path | None) -> Mapping[str, list[str]]:
@@ -323,40 +195,6 @@ def _ids_of_titles(questions: Sequence[Question], corpus: Path | None) -> Mappin
             if passage.title in titles:
                 found[passage.title].append(passage.id)
     return found
-
-
-@contextmanager
-def _target(out: Path | None) -> Iterator[BinaryIO]:
-    """Open the output: a file, replaced once complete, or stdout."""
-    if out is not None:
-        with atomic_write(out) as stream:
-            yield stream
-        return
-    sys.stdout.flush()
-    yield sys.stdout.buffer
-    sys.stdout.buffer.flush()
-
-
-def _write(out: Path | None, write: Callable[[BinaryIO], int]) -> int:
-    with _target(out) as stream:
-        return write(stream)
-
-
-def _write_text(lines: Iterable[str], to: BinaryIO) -> int:
-    count = 0
-    for count, line in enumerate(lines, 1):  # noqa: B007
-        to.write(line.encode() + b"\n")
-    return count
-
-
-def _done(what: str, out: Path | None) -> None:
-    if out is not None:
-        say(f"{what} written to {out}")
-
-
-def _say_skipped(dataset: Dataset) -> None:
-    if dataset.skipped:
-        say(f"skipped {counted(dataset.skipped, 'malformed rows')} of {dataset.name}")
 
 
 def _print_statistics(found: DatasetStatistics) -> None:

@@ -89,7 +89,7 @@ def run(
     as_json: opt.Json = False,
 ) -> None:
     """Run a method, or several, over a dataset and measure it."""
-    from polyhop.cli.data import read
+    from polyhop.cli.datasets import read
     from polyhop.cli.progress import ProgressBar
     from polyhop.data import DEMO
     from polyhop.data.contexts import corpus_of_contexts, is_contexts

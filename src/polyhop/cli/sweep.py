@@ -42,7 +42,7 @@ def sweep_(
     as_json: opt.Json = False,
 ) -> None:
     """Run methods at many settings and show one table. Calls that points share are made once."""
-    from polyhop.cli.data import read
+    from polyhop.cli.datasets import read
     from polyhop.cli.progress import ProgressBar
     from polyhop.cli.tables import print_estimate
     from polyhop.data.contexts import is_contexts
