@@ -30,7 +30,7 @@ def run(name: str, folder: Path, limit: int, engine: Ray | None = None) -> str:
 
 
 def predictions(folder: Path) -> list[tuple[str, str, list[str]]]:
-    """What a run's folder holds: question, answer and ranked passages."""
+    """The content of a run's folder: question, answer and ranked passages."""
     rows = map(json.loads, (folder / "predictions.jsonl").read_text("utf-8").splitlines())
     return [(row["id"], row["prediction"], row["passages"]) for row in rows]
 

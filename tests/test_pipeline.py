@@ -257,7 +257,7 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "settings"), CASES, ids=str)
 def test_wall_time_is_the_declared_layers(name: str, settings: dict[str, Any]) -> None:
-    """Where a call takes a second and nothing else any time, the longest way takes as many seconds as it has layers."""
+    """If a call takes a second and nothing else any time, the longest path takes as many seconds as it has layers."""
     method: Method = methods()[name]
     layers = method.layers(method.resolve(settings))
     lm = ScriptedLM(never_content, latency=1.0, score=lambda request: -1.0, capabilities=ABLE)

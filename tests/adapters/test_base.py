@@ -1,4 +1,4 @@
-"""What the adapters share: nothing is lost between passages and documents; their retrievers, models and threads."""
+"""The common part of the adapters: nothing is lost between passages and documents; retrievers, models, threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a short command imports: help comes without what only answering needs."""
+"""The imports of a short command: help loads nothing that only answering needs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ except SystemExit as end:
 
 
 def run(program: str, *arguments: str, columns: int = 80) -> tuple[str, set[str]]:
-    """What the command prints in a process of its own, and the packages it has imported by then."""
+    """Return what the command prints in a process of its own, and the packages that it has imported by then."""
     code = TELL_IMPORTS.format(program=program, arguments=arguments, alter=program != "polyhop")
     environment = {"COLUMNS": str(columns), "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)

@@ -1,4 +1,4 @@
-"""What a newcomer gets wrong is result before anything is asked: what is wrong, and what would work."""
+"""A newcomer's mistakes are reported before any call: what is wrong, and what would work."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def _named_in(text: str) -> tuple[str, ...]:
 
 
 def _holds(text: str, phrase: str) -> bool:
-    """Whether the phrase stands in the text as whole words, whatever the case."""
+    """Return True if the text contains the phrase as whole words, in any case."""
     return re.search(r"(?<!\w)" + re.escape(phrase.casefold()) + r"(?!\w)", text.casefold()) is not None
 
 

@@ -92,7 +92,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """What the headings of a page are called in links."""
+    """The names of the headings of a page in links."""
     named = [re.sub(r"[`*]", "", title) for title in re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)]
     return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower()) for title in named}
 

@@ -50,7 +50,7 @@ def needed(example: Path) -> list[str]:
 
 
 def promised(example: Path) -> str:
-    """What the docstring says that the program prints: the indented lines behind ``prints``."""
+    """The output of the program by its docstring: the indented lines behind ``prints``."""
     usage = re.search(
         r"^    python examples/(\w+\.py)\n\nprints\n\n((?:(?:    .*)?\n)+)", docstring(example) + "\n", re.M
     )

@@ -42,7 +42,7 @@ def commands_of(page: Path) -> list[Command]:
 
 
 def printed_by(line: str, folder: Path, site: Path) -> str:
-    """What a command prints in ``folder``; it must end well, and has no network."""
+    """Return what a command prints in ``folder``; it must succeed, and has no network."""
     programs = str(Path(sys.executable).parent)
     path = [str(site), str(Path(polyhop.__file__).parents[1])]
     env = {

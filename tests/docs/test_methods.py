@@ -56,7 +56,7 @@ def test_a_part_is_what_the_code_gives(part: Part) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", [part for part in parts() if part.name == "trace"], ids=named)
 def test_a_trace_is_what_the_method_does(part: Part) -> None:
-    """What ``pocket`` measures may differ a little on a processor that rounds otherwise (its card says so)."""
+    """The measurements of ``pocket`` may differ a little on a processor that rounds differently (its card says so)."""
     words, figures = parted(part.shown)
     now, now_figures = parted(method_pages.part(part.name, part.arguments))
     if part.arguments.partition(" ")[0] in BY_SCORE:

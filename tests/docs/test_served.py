@@ -1,4 +1,4 @@
-"""What the pages on the server, chat clients and telemetry show is run: against a server, with their libraries."""
+"""The pages on the server, chat clients and telemetry are run: against a server, with their libraries."""
 
 from __future__ import annotations
 

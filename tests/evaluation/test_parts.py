@@ -22,7 +22,7 @@ from polyhop.types import Span
 TRUTH = {"q0": "zero", "q1": "one", "q2": "two", "q3": "three", "q4": "four"}
 RIGHT_CLOSED = {"q0", "q1", "q2"}
 CORRECTED_TO = {"q2": "two and a half", "q3": "three"}
-"""What search makes of the chain's answer: it changes q2's and mends q3's."""
+"""The answers after the search: it changes the chain's answer to q2 and corrects that to q3."""
 QUESTIONS = [
     Question(
         name,

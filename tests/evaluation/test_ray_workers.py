@@ -1,4 +1,4 @@
-"""What a run over a cluster does with its workers, shown by a cluster that is played: no Ray is needed."""
+"""A run over a cluster and its workers, on a simulated cluster: no Ray is needed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CAPS = st.dictionaries(
 
 
 class Lost(Exception):
-    """What Ray raises of a call whose actor is gone."""
+    """The error that Ray raises for a call whose actor is gone."""
 
 
 class Ref:
@@ -136,7 +136,7 @@ def workers(scene: Scene, of: list[WorkerShare]) -> Workers:
 
 
 def asked(scene: Scene, of: list[WorkerShare], count: int) -> tuple[list[Any], float]:
-    """What became of so many questions asked at once, and the seconds it took."""
+    """The outcomes of N questions asked at once, and the seconds that they took."""
 
     async def play() -> tuple[list[Any], float]:
         begun = workers(scene, of)

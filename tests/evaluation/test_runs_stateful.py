@@ -148,7 +148,7 @@ class RunStory(Story):
 
     @rule(piece=st.binary(max_size=40).filter(lambda piece: b"\n" not in piece))
     def a_line_is_cut(self, piece: bytes) -> None:
-        """What a kill leaves of a line is dropped by the next start."""
+        """The next start drops the part of a line that a kill left."""
         path = self.folder / "out" / "predictions.jsonl"
         if path.exists():
             with path.open("ab") as file:
@@ -191,7 +191,7 @@ class RunStory(Story):
         self.rows = found
 
     def _check_summary(self, limit: int, refused: set[str]) -> None:
-        """What a start that came to its end says of its questions."""
+        """Check what a start that reached its end reports of its questions."""
         asked = {question.id for question in QUESTIONS[:limit]}
         report = read_report(self.folder / "out")
         metrics = json.loads((self.folder / "out" / "metrics.json").read_bytes())

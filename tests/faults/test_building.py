@@ -56,7 +56,7 @@ WRITES = [
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """What stands in a folder, but for its locks."""
+    """The content of a folder, without its locks."""
     found = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
 

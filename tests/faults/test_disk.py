@@ -173,7 +173,7 @@ def predicted(out: Path) -> list[dict[str, Any]]:
 
 
 def complaint(work: Callable[[Path], object], folder: Path) -> str:
-    """What the work says is wrong with the folder, if anything; any other error is raised."""
+    """Return what the work reports to be wrong with the folder, if anything; any other error is raised."""
     try:
         work(folder)
     except PolyhopError as error:

@@ -33,7 +33,7 @@ QUESTIONS = [
 ]
 WORLD = replace(World.random(5), speaks="json")
 METHODS = ["one-r", "resp", "searchain", "tor"]
-"""What CI asks; by hand, with ``POLYHOP_FAULTS``, every method is asked."""
+"""The methods that CI asks; with ``POLYHOP_FAULTS``, every method is asked."""
 SETTINGS: dict[str, dict[str, Any]] = {**FAULTS_OF, "tor": {"widths": (2, 2)}}
 
 

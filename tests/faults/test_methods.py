@@ -37,7 +37,7 @@ QUESTIONS = [
 ]
 WORLD = replace(World.random(5), speaks="json")
 SETTINGS: dict[str, dict[str, Any]] = {"promptrank": {"temperature": 1.0}, "hops": {"scorer": "likelihood"}}
-"""What a method needs to be run on a server: no server scales logits."""
+"""The settings that a method needs to run on a server: no server scales logits."""
 
 ASKING = [name for name, method in methods().items() if method.family != "retrieval only"]
 SCORING = {"promptrank", "replug"}
@@ -130,7 +130,7 @@ def test_no_question_is_lost_or_repeated_and_no_answer_paid_twice(method: str, t
 
 
 def lasting(out: Path) -> dict[str, Any]:
-    """What a run wrote of its questions, without which of equal samples a step was: that is the order they came in."""
+    """The record of a run's questions, without the numbers of equal samples, which depend on the order of arrival."""
 
     def unnumbered(value: Any) -> Any:
         if isinstance(value, dict):

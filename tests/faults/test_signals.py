@@ -99,7 +99,7 @@ def ended(server: Holding, folder: Path) -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 def test_a_run_stopped_at_any_moment_resumes_and_leaves_no_files(tmp_path: Path) -> None:
-    """What was answered is kept, so that every start has fewer requests left; with none, a new run begins."""
+    """Answers are kept, so that every start has fewer requests left; with none left, a new run begins."""
     draw, stops = random.Random(STOPS), 0
     with in_thread(Holding()) as server:
         whole = ended(server, tmp_path / "whole")

@@ -9,7 +9,7 @@ from typing import Any
 SHOWN = (
     "\x1b]0;title\x07\x1b[2J\u202egnp.exe\u2066\x00</script><script>hurt()</script>![x](http://tracker.example/?q=1)"
 )
-"""What a terminal, a page or a chat client would obey."""
+"""Texts that a terminal, a page or a chat client would obey."""
 
 VALUES = (
     *("null", "true", "false", "-1", "0", "-0.0", "1e-400", "0.5", "[]", "{}", '""', "[[]]", "[null]", '{"": null}'),

@@ -19,7 +19,7 @@ SECONDS = 120
 
 
 def lacking() -> str | None:
-    """Why it cannot be started, if so."""
+    """Return the reason why it cannot be started, or None."""
     if which("node") is None:
         return "node is not installed"
     return None if SERVER.is_file() else f"PGlite is not installed at {ROOT}: make pglite"

@@ -25,7 +25,7 @@ LONG = 4096
 MOST = 4000.0
 """Maximum time per character of a short text, as a multiple of a harmless pattern's."""
 GROWN = 4.0
-"""How many times as long as in the longest of the short texts a character of the long one may take: quadratic growth
+"""The maximum time per character of the long text, as a multiple of that in the longest short text: quadratic growth
 makes it 8 times as long."""
 FAST = 20.0
 """A pattern that takes less than this multiple of a harmless one's time is fast, however its time grew."""

@@ -49,7 +49,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a child ended: its exit status, or the negative number of its signal, and what it wrote to stderr."""
+    """The end of a child: its exit status, or the negative number of its signal, and what it wrote to stderr."""
 
     status: int
     error: str

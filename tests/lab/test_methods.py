@@ -37,7 +37,7 @@ PERSONAS = {**READABLE, **UNREADABLE}
 
 
 class Outcome(NamedTuple):
-    """What came of one question: the answer, and what became of its calls."""
+    """The outcome of one question: the answer, and what became of its calls."""
 
     text: str
     calls: Counter[str]

@@ -33,7 +33,7 @@ def scored(prompt: str = PROMPT, target: str = TARGET, **more: float) -> ScoreRe
 
 
 def expected(prompt: str, target: str) -> list[float | None]:
-    """What the server's model says of the target's own tokens."""
+    """The log-probabilities that the server's model gives the target's own tokens."""
     return bigrams(tokenise(prompt + target))[len(tokenise(prompt)) :]
 
 

@@ -27,7 +27,7 @@ from tests.kit.openai_server import FakeServer, Reply
 
 
 class Near(BaseModel):
-    """Where to look."""
+    """A location to search."""
 
     title: str = Field(description="the title of a page")
     within: list[int] = []

@@ -177,7 +177,7 @@ def rooms_for_chains(world: World, kind: Kind, open_book: bool) -> tuple[int, in
 
 
 def _left_out(answer: Answer) -> set[str]:
-    """What the prompts had no room for."""
+    """The items that the prompts had no room for."""
     return {kind for name, data in notes(answer) if name == "left out" for kind in data}
 
 

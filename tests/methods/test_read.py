@@ -1,4 +1,4 @@
-"""What the answer's call read is shown to the asker: ranked and cited, whatever way the method came to it."""
+"""The passages that the answer's call read are shown to the asker, ranked and cited, whatever the method."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.kit.tries import tries
 
 WORLDS = tries(25)
 SUMMARY = "summary"
-"""What DSP calls its own summaries, which it shows in front of the passages."""
+"""The title that DSP gives its own summaries, which it shows in front of the passages."""
 UNSCRIPTED = ("promptrank", "flare")
 """They need more of a model than a world has; their answers are of what they rank."""
 ANSWERING = [name for name, each in methods().items() if each.answers(each.resolve({})) and name not in UNSCRIPTED]

@@ -1,4 +1,4 @@
-"""When requests are written, seen from the other end of the connection."""
+"""The time at which requests are written, seen from the other end of the connection."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tests.kit.virtual_clock import run_virtually
 
 
 async def _starts(limiter: Limiter, calls: list[tuple[float, float, int]]) -> list[float]:
-    """When each call ``(comes, takes, tokens)`` was let in."""
+    """Return the time at which each call ``(comes, takes, tokens)`` was let in."""
     loop = asyncio.get_running_loop()
     starts = [0.0] * len(calls)
     under_way: set[int] = set()

@@ -1,4 +1,4 @@
-"""What stands around the form of a reply is taken off, and what may be the reply itself is kept."""
+"""Text around the form of a reply is removed; text that may be the reply itself is kept."""
 
 from __future__ import annotations
 

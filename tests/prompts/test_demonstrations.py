@@ -153,7 +153,7 @@ def remembered(memory: Any) -> list[str]:
 
 
 def drawn(demo: Demonstration) -> Iterator[str]:
-    """What else demonstrations tell: answers so far, triplets, recitations, and a sentence, a rationale or follow-ups
+    """Other facts in demonstrations: answers so far, triplets, recitations, and a sentence, a rationale or follow-ups
     where nothing else is given."""
     for pair in demo.fields.get("history") or ():
         yield f"{pair['sub_question']} {pair.get('sentence', pair['answer'])}"

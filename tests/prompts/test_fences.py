@@ -1,4 +1,4 @@
-"""What is promised of fences (docs/security.md): each form is defused in data, however it is disguised, and what is
+"""The promises about fences (docs/security.md): each form is defused in data, however it is disguised, and what is
 none is left as it is."""
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ OPENERS = {"<": "‹", "＜": "‹", "﹤": "‹", "[": "⁅", "［": "⁅", "�
 
 
 def defused(text: str) -> bool:
-    """Whether the bracket of the form, its last opening one, is replaced, and nothing but brackets is."""
+    """Return True if the bracket of the form, its last opening one, is replaced, and nothing but brackets is."""
     shown = harmless(text)
     last = max(text.rfind(opener) for opener in OPENERS)
     assert [b for a, b in zip(text, shown, strict=True) if a != b] == [

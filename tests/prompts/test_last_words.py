@@ -1,4 +1,4 @@
-"""What is kept of a final reply that could not be read: the answer after its last mark, else its last sentence."""
+"""A final reply that cannot be read keeps the answer after its last mark, else its last sentence."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ DEMONSTRATION = '{"fields": {"answer": "Oslo"}, "output": {"holds": true}}\n'
 
 
 class Checked(Output):
-    """Whether an answer is a place."""
+    """A judgement: is the answer a place?"""
 
     holds: bool
 

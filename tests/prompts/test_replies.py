@@ -49,7 +49,7 @@ def test_json_values_are_converted(given: dict[str, Any], read_as: dict[str, Any
 
 @pytest.mark.parametrize("task", ["tor.review", "cor.review", "tor.merged"])
 def test_support_without_an_answer_is_refused_in_every_form(task: str) -> None:
-    """What was read is kept beside the complaint: it counts if the second reply is no better."""
+    """The output of the first reply is kept beside the complaint: it counts if the second reply is no better."""
     value = {"relevant": True, "supported": True, "answer": "None"}
     for refused in (
         lambda: BOOK[task].check(value),

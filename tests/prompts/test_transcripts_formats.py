@@ -35,7 +35,7 @@ pytestmark = pytest.mark.shared
 
 
 def read(task: str, text: str, **fields: Any) -> dict[str, Any] | None:
-    """What is read from an output, or None where it is refused."""
+    """Return what is read from an output, or None if it is refused."""
     try:
         return BOOK[task].read(text, FIELDS[task] | fields).model_dump()
     except Malformed:
@@ -43,7 +43,7 @@ def read(task: str, text: str, **fields: Any) -> dict[str, Any] | None:
 
 
 def share(task: str, texts: list[str], least: int) -> list[dict[str, Any] | None]:
-    """What is read from each, compared with a floor."""
+    """Compare the number of outputs that can be read with a minimum."""
     found = [read(task, text, kind="qa", verbal=False) for text in texts]
     count = sum(output is not None for output in found)
     print(f"{task}: {count} of {len(texts)}")  # noqa: T201 - the measure

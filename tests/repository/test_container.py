@@ -64,7 +64,7 @@ def test_the_citation_and_the_changelog_name_this_version() -> None:
 
 
 def environment() -> dict[str, str]:
-    """What the recipe sets, except the folder of the cache."""
+    """The variables that the recipe sets, except the folder of the cache."""
     given = dict(pair.split("=", 1) for pair in step("ENV").split())
     return {name: value for name, value in given.items() if name != "POLYHOP_CACHE"}
 

@@ -47,7 +47,7 @@ def bare(text: str) -> list[str]:
 
 
 def holds(text: str, words: str) -> bool:
-    """Whether a text holds some words as whole words."""
+    """True if a text contains some words as whole words."""
     return re.search(rf"(?<!\w){re.escape(words.lower())}(?!\w)", text.lower()) is not None
 
 
@@ -67,7 +67,7 @@ def within(short: list[str], long: list[str]) -> bool:
 
 
 def correct(answer: str, g: str, how: str) -> bool:
-    """Whether the reader's answer leaves a short answer as it is."""
+    """True if the reader's answer leaves a short answer as it is."""
     if how == "one-way":
         return normalise(g) in normalise(answer)
     ours, theirs = in_one_form(answer), in_one_form(g)
@@ -75,7 +75,7 @@ def correct(answer: str, g: str, how: str) -> bool:
 
 
 def worded_apart(one: str, other: str) -> bool:
-    """Whether a word makes two queries different; these worlds ask where, when or not at all."""
+    """True if a word makes two queries different; these worlds ask where, when or not at all."""
     ours, theirs = ({word.strip("?") for word in query.split()} for query in (one, other))
     only = [{w for w in words if w.lower() not in STOP_WORDS} for words in (ours - theirs, theirs - ours)]
     named = any(word[0].isdigit() or word[0].isupper() for word in only[0] | only[1])
@@ -83,7 +83,7 @@ def worded_apart(one: str, other: str) -> bool:
 
 
 def alike(query: str, known: Sequence[str], world: World, threshold: float | str) -> bool:
-    """Whether a query asks for what one of those before does."""
+    """True if a query asks for the same as an earlier one."""
     if normalise(query) in map(normalise, known):
         return True
     rest = [other for other in known if not worded_apart(query, other)]
@@ -231,7 +231,7 @@ def search_in_the_chain(
 
 
 def says(text: str) -> bool:
-    """Whether a span says anything."""
+    """True if a span says anything."""
     return normalise(text) != "" and not is_non_answer(text)
 
 

@@ -23,7 +23,8 @@ Call: TypeAlias = tuple[str, dict[str, Any]]
 
 
 class World(Protocol):
-    """What the algorithm stands on: a corpus, a model (None: its reply could not be read, twice), a ruler, a likeness.
+    """The parts that the algorithm uses: a corpus, a model (None: its reply could not be read, twice), a tokenizer, a
+    similarity.
 
     ``prompt_tokens`` is the length of the whole rendered prompt; ``count_tokens`` and ``truncate`` are the model's.
     """

@@ -106,7 +106,7 @@ def test_an_index_without_passages_encoded_tells_nothing_of_vectors(tmp_path: Pa
 
 @pytest.fixture
 def words(monkeypatch: pytest.MonkeyPatch) -> WordEncoder:
-    """What the encoder's name ``words`` opens."""
+    """The encoder that the name ``words`` opens."""
     encoder = WordEncoder()
     opened: dict[str, Any] = {"words": encoder}
     monkeypatch.setattr("polyhop.retrieval.dense.open_encoder", opened.__getitem__)

@@ -66,7 +66,7 @@ def everything(folder: Path) -> dict[str, Any]:
 
 
 def tried(work: Callable[[], Any]) -> tuple[Any, str]:
-    """What the work gives, or what it says is wrong with the data; any other error is raised."""
+    """Return the result of the work, or what it reports to be wrong with the data; any other error is raised."""
     try:
         return work(), ""
     except DataError as error:

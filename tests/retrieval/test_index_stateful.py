@@ -68,7 +68,7 @@ def warm_up() -> None:
 
 
 def after(content: Content, kind: str, given: Sequence[Any], option: Any) -> Content | None:
-    """What an index holds after a change; None if the change is refused."""
+    """The content of an index after a change; None if the change is refused."""
     if kind == "build":
         return {passage.id: passage for passage in given}
     if kind == "remove":

@@ -30,11 +30,11 @@ from polyhop.types import Passage
 
 
 class Lost(Exception):
-    """What Ray raises of a call whose actor is gone."""
+    """The error that Ray raises for a call whose actor is gone."""
 
 
 class Wrong(Lost):
-    """What Ray raises of a call that raised."""
+    """The error that Ray raises for a call that raised one."""
 
 
 class Scene:

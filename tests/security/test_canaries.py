@@ -148,7 +148,7 @@ def url(request: pytest.FixtureRequest, server: str, monkeypatch: pytest.MonkeyP
 
 
 def is_clean(*texts: str) -> bool:
-    """Whether no text has a canary, in any encoding."""
+    """Return True if no text has a canary, in any encoding."""
     encoded = (PAIR.rstrip("="), quote(PAIR, safe=""), json.dumps(PAIR)[1:-1])
     return not any("canary" in text.lower() or any(form in text for form in encoded) for text in texts)
 

@@ -175,7 +175,7 @@ REPLY: dict[str, Any] = {
 }
 
 MISSHAPEN = (BadReply, LookupError, TypeError, AttributeError, ValueError, RecursionError)
-"""What a client takes for a reply in another shape (``lm/http.py``)."""
+"""The errors that a client raises for a reply in another shape (``net/client.py``)."""
 
 
 def changed(value: Any, path: list[int], put: object) -> Any:

@@ -162,7 +162,7 @@ CLIENTS: Mapping[str, tuple[Callable[[str], Any], Callable[[Received], Any], Use
     "model that streams": (lambda url: _lm(url, extra_body={"stream": True}), chat(), completes),
     "model that scores": (_lm, echoed, scores),
 }
-"""How a client is opened, what an honest server answers it, and how it is used."""
+"""The opening of a client, the answer of an honest server, and the use of the client."""
 
 
 @pytest.fixture(autouse=True)

@@ -80,7 +80,7 @@ async def played(method: str, world: World, script: Any = None, **options: Any) 
 
 
 def control(answer: Answer, model: ScriptedLM, order: str) -> list[Any]:
-    """What was done, in order, without the words that the instruction put into it: calls with all they were shown."""
+    """The steps in order, without the words that the instruction put into them: calls with all they were shown."""
     asked = [(step.task, step.attempt, cleaned(seen(step.fields), order)) for step in answer.trace.calls]
     shown = [[turn["role"] for turn in call.messages] for call in model.calls]
     return [asked, sorted(shown), [(cleaned(step.query, order), step.k) for step in answer.trace.searches]]
@@ -134,7 +134,7 @@ async def test_an_obedient_model_changes_no_tasks_budget_or_prompts(method: str)
 
 
 def whole(messages: Sequence[Message]) -> bool:
-    """Whether a prompt's turns are those it should have, none holds another, and every fence in it is closed."""
+    """Return True if a prompt's turns are those it should have, none holds another, and every fence is closed."""
     roles = [turn["role"] for turn in messages]
     content = messages[-1]["content"]
     rows = re.findall(r"^<(/?)(passage|evidence|pathway) (\d+)>$", content, re.M)
@@ -160,7 +160,7 @@ SHOWN = re.compile(r"\s+".join(map(re.escape, HELD.split())))
 
 
 async def answers_to(method: str, world: World, replies: dict[tuple[str, int], str], quoting: str = "") -> list[Any]:
-    """What a method does with the text replies of a world, which are kept, or with those kept, after a quotation."""
+    """The steps of a method with the text replies of a world, which are kept, or with those kept, after a quotation."""
     asked: Counter[str] = Counter()
 
     def script(task: str, fields: Mapping[str, Any]) -> str:

@@ -32,7 +32,7 @@ def _umask(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def others(folder: Path) -> list[str]:
-    """What of a folder, itself included, others than its owner may read or write."""
+    """The files of a folder, itself included, that others than its owner may read or write."""
     return [
         str(path) for path in (folder, *folder.rglob("*")) if path.lstat().st_mode & 0o077 and not path.is_symlink()
     ]

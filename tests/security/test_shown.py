@@ -45,7 +45,7 @@ async def answered(text: str, said: str = "Ann Lee") -> Answer:
 
 
 def in_terminal(answer: Answer, *, colour: bool) -> str:
-    """What the command line prints of an answer with its steps."""
+    """Return what the command line prints of an answer with its steps."""
     stream = io.StringIO()
     to: Console = _Console(file=stream, width=100, force_terminal=colour, highlight=False)
     print_answer(answer, show_trace=True, show_thoughts=True, to=to)

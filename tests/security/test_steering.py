@@ -35,7 +35,7 @@ RANKED_BY_WORDS = {
     "promptrank": ("calls", "turns", "searches", "branches"),
     "replug": ("calls", "turns", "searches", "branches", "passages"),
 }
-"""What is compared of methods that weigh passages by their words, as their papers do: a text may change what is read
+"""The facts compared for methods that weigh passages by their words, as their papers do: a text may change what is read
 first (``hops``, ``promptrank``) or counts most (``replug``)."""
 
 

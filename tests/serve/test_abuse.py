@@ -45,7 +45,7 @@ def connected(session: aiohttp.ClientSession) -> socket.socket:
 
 
 def rest(connection: socket.socket) -> bytes:
-    """What comes until the server closes the connection."""
+    """Return everything that comes until the server closes the connection."""
     parts = b""
     with suppress(ConnectionError):
         while part := connection.recv(1 << 16):

@@ -164,7 +164,7 @@ async def test_a_client_that_takes_nothing_is_cut_off(caplog: pytest.LogCaptureF
 
 
 def _taken(connection: socket.socket) -> int:
-    """How many bytes still come."""
+    """Return the number of bytes that still come."""
     taken = 0
     with contextlib.suppress(ConnectionError):
         while part := connection.recv(1 << 16):

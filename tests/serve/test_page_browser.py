@@ -104,7 +104,7 @@ def demo(runs: Path) -> Iterator[str]:
 
 @pytest.fixture
 def complaints() -> list[str]:
-    """What a page logged, raised or asked of others."""
+    """Everything that a page logged, raised or requested from other hosts."""
     return []
 
 

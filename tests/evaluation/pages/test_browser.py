@@ -27,7 +27,7 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture
 def complaints() -> list[str]:
-    """What a page logged, raised or asked of the network."""
+    """Everything that a page logged, raised or requested from the network."""
     return []
 
 

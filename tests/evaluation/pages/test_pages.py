@@ -33,7 +33,7 @@ RUNNER = CliRunner()
 
 
 class Parsed(HTMLParser):
-    """What a browser would make of a page: its elements, and the text of its scripts."""
+    """A page as a browser reads it: its elements, and the text of its scripts."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

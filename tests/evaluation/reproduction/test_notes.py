@@ -41,7 +41,7 @@ def runs_of(key: str, method: str | None = None) -> Runs:
 
 
 def have(key: str, method: str, **settings: Any) -> bool:
-    """Whether every run of a method has these settings, and shows as many demonstrations as it asks for."""
+    """Return True if every run of a method has these settings, and shows as many demonstrations as it asks for."""
     for _, dataset, held in runs_of(key, method):
         if not settings.items() <= held.items():
             return False
@@ -161,7 +161,7 @@ CLAIMS: dict[str, Callable[..., bool]] = {
         )
     ),
 }
-"""What notes claim of our runs, and the check of each."""
+"""The claims of notes about our runs, and the check of each."""
 
 OF_SETUPS: dict[tuple[str, str], Callable[..., bool]] = {
     ("tor", r"the same (three) for all"): lambda count: SETUPS["tor"].shots == number(count),
@@ -180,7 +180,7 @@ OF_SETUPS: dict[tuple[str, str], Callable[..., bool]] = {
         == [float(alike), number(tokens)]
     ),
 }
-"""What the values that set-ups call ours claim, and the check of each."""
+"""The claims of the values that set-ups call ours, and the check of each."""
 
 
 def stated() -> list[tuple[str, str]]:

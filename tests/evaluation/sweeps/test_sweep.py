@@ -385,7 +385,7 @@ def test_points_with_other_models_share_nothing_but_the_index(index: Index, tmp_
 
 
 class Stopped(PolyhopError):
-    """What stops a sweep in a test."""
+    """An error that stops a sweep in a test."""
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ QUESTIONS = [Question(f"q{n}", f"Which is {n}?", answers=("gold",), gold_ids=("a
 PASSAGES = {name: Passage(name, name.upper(), f"It is {name}.") for name in "nabx"}
 FIRST_SHOWN = PromptBook().scored("promptrank.path").demonstrations[1]["question"]  # a comparison
 WORTH = {None: 1, "none": 0, "poor": 0, "good": 2, "after: too": 2}
-"""How many of the questions an instruction gets right, at temperature 1."""
+"""The number of questions that an instruction gets right, at temperature 1."""
 
 
 class World:

@@ -243,7 +243,7 @@ def test_a_refused_question_fails_and_the_others_go_on(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_thousands_of_questions_need_little_memory(tmp_path: Path) -> None:
-    """What is held while calls are written does not grow with them."""
+    """The memory held while calls are written does not grow with their number."""
 
     def peak(count: int) -> int:
         folder = tmp_path / str(count)

@@ -45,7 +45,7 @@ def one(prompt: str, target: str, temperature: float = 1.0) -> ScoreRequest:
 
 
 def drawn(seed: int, count: int = 40) -> list[ScoreRequest]:
-    """What path ranking asks: one and two of a few passages, several instructions, targets and temperatures."""
+    """The requests of path ranking: one and two of a few passages, several instructions, targets and temperatures."""
     draw = random.Random(seed)
     passages = [tiny_models.text(draw, draw.choice([3, 20, 45])) for _ in range(5)]
     instructions = ["", "Who made it?", "Read the film and say what is born."]
@@ -258,7 +258,7 @@ def request(text: str, **options: Any) -> Request:
 
 
 def greedily(lm: TransformersLM, text: str, most: int) -> tuple[list[int], list[float]]:
-    """What a model writes at temperature 0, every logit worked out anew at each step."""
+    """The text that a model writes at temperature 0, every logit computed again at each step."""
     import torch
 
     model: Any = lm._running.write.model  # type: ignore[union-attr]

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.shared
 
 
 class Step(NamedTuple):
-    """What the model wrote, the path it opens with, all from there to the end of the record, and what was observed."""
+    """The model's text, the path it opens with, all from there to the end of the record, and the observations."""
 
     written: str
     path: str

@@ -49,7 +49,7 @@ def address(server: SearchEngine) -> str:
 
 @pytest.fixture(autouse=True)
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long was waited, without waiting; and no credentials but a test's own."""
+    """Record the waiting times without waiting; no credentials but a test's own."""
     seconds: list[float] = []
     monkeypatch.setattr("polyhop.retrieval.engines.base.time.sleep", seconds.append)
     for prefix in ("ELASTIC", "OPENSEARCH", "QDRANT"):

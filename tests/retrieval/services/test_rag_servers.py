@@ -32,7 +32,7 @@ def _calm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def found(api: str, service: FakeService, query: str = "What of Ada?", k: int = 5, **more: Any) -> list[Passage]:
-    """What one search finds, by a client of its own."""
+    """Return the hits of one search, by a client of its own."""
     server = RagServer(api, service.url, **{**OPTIONS[api], **more})
     try:
         return await server.asearch(query, k)

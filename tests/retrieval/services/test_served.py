@@ -62,7 +62,7 @@ async def service() -> AsyncIterator[FakeService]:
 
 
 async def ids(service: FakeService, query: str = "Ada wrote", k: int = 5, **settings: Any) -> list[str]:
-    """What one search finds, by a client of its own."""
+    """Return the hits of one search, by a client of its own."""
     retriever = ServedRetriever(service.url, **settings)
     try:
         return [passage.id for passage in await retriever.asearch(query, k)]

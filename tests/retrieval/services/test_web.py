@@ -45,7 +45,7 @@ def _calm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def found(api: str, service: FakeService, query: str = "Who was John Bunyan?", k: int = 5, **more: Any) -> Any:
-    """What one search finds, by a client of its own."""
+    """Return the hits of one search, by a client of its own."""
     web = WebSearch(api, url=service.url, **{"cache": False, **more})
     try:
         return await web.asearch(query, k)
