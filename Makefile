@@ -11,6 +11,8 @@ SECONDS ?= 3400
 # Write nothing outside this folder and polyhop's cache folder.
 export PIP_CACHE_DIR ?= $(CURDIR)/.cache/pip
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Compiled files are kept: every worker of the tests, and every command that a test starts, would compile them again.
+unexport PYTHONDONTWRITEBYTECODE
 # The theme of the documentation announces its successor at every build.
 export NO_MKDOCS_2_WARNING = 1
 
