@@ -30,5 +30,5 @@ questions = [question for question in read_questions("demo") if len(question.gol
 reports = {name: polyhop.evaluate(questions, "demo", **options) for name, options in RUNS.items()}
 
 for name, point in polyhop.frontier(reports, cost="tokens", metric="em").items():
-    place = f"behind {point.behind}" if point.behind else "on the frontier"
-    print(f"{name:21} {point.cost:8.0f} tokens a question   exact match {100 * point.score.value:3.0f} %   {place}")
+    position = f"behind {point.behind}" if point.behind else "on the frontier"
+    print(f"{name:21} {point.cost:8.0f} tokens a question   exact match {100 * point.score.value:3.0f} %   {position}")

@@ -70,7 +70,7 @@ def test_every_answer_has_a_text(text: str, content: str, markers: list[int]) ->
     assert with_references(answer).endswith("Rolf Anders" if markers else with_citation_marks(answer))
 
 
-async def test_what_was_read_is_told_whether_cited_or_not() -> None:
+async def test_what_was_read_is_reported_whether_cited_or_not() -> None:
     answer = await answered("tor")
     rows = {row["id"]: row["cited"] for row in answer.to_dict(with_trace=False)["passages"]}
     read = {passage.id for passage in answer.trace.read}

@@ -196,7 +196,7 @@ async def test_a_batch_waits_for_its_last_reply(server: FakeServer) -> None:
 
 
 class Waiting:
-    """A model that takes its time, at so many places, and nothing else."""
+    """A model that takes time, in N slots, and nothing else."""
 
     name, capabilities = "waiting", Capabilities()
 
@@ -238,8 +238,8 @@ TEXTS = st.lists(st.text(st.sampled_from("ab"), max_size=6), max_size=8)
 @given(TEXTS)
 def test_the_known_prefix_is_the_longest_of_earlier_texts(texts: Sequence[str]) -> None:
     known = prefixes.Known()
-    for place, text in enumerate(texts):
-        starts = [n for before in texts[:place] for n in range(len(text) + 1) if before.startswith(text[:n])]
+    for i, text in enumerate(texts):
+        starts = [n for before in texts[:i] for n in range(len(text) + 1) if before.startswith(text[:n])]
         assert known.take(text) == max(starts, default=0)
 
 

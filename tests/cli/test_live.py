@@ -101,14 +101,14 @@ def test_many_scores_are_one_line_and_no_line_is_longer_than_the_terminal() -> N
     assert all(len(line) <= 30 for line in tree[:-1])
 
 
-def test_what_a_search_asks_is_shown_before_the_search_is_told_of() -> None:
+def test_what_a_search_asks_is_shown_before_the_search_is_reported() -> None:
     (inside, _) = lines(ask(1, 0, relevant=True))
     assert inside == "  tor.review  relevant"
     outer, _ = lines(ask(1, 0, relevant=True), Searched(id=0, query="Who?", k=1, passages=()))
     assert outer == "search  Who?  → nothing found"
 
 
-def test_work_within_a_step_is_told() -> None:
+def test_work_within_a_step_is_shown() -> None:
     tree = Steps()
     with show_progress(tree.working):
         with report_progress("passages") as tell:

@@ -93,7 +93,7 @@ async def test_the_critical_path_is_marked_where_calls_ran_side_by_side() -> Non
     assert re.search(r"resp\.judge .* (ms|s) •\n|resp\.respond .* (ms|s) •\n", drawn(await answered("resp")))
 
 
-async def test_a_budget_that_ended_it_is_told() -> None:
+async def test_a_budget_that_ended_it_is_reported() -> None:
     answer = await answered("tor", max_calls=3)
     shown = drawn(answer)
     assert "■ budget spent: max_calls" in shown
@@ -123,8 +123,8 @@ async def test_nothing_that_a_terminal_obeys_comes_through(method: str, monkeypa
     from tests.kit import method_families
 
     def bad(passage: Passage) -> Passage:
-        place = {"source": f"a{HOSTILE}.pdf", "page": 2}
-        return replace(passage, title=passage.title + HOSTILE, text=passage.text + HOSTILE, metadata=place)
+        metadata = {"source": f"a{HOSTILE}.pdf", "page": 2}
+        return replace(passage, title=passage.title + HOSTILE, text=passage.text + HOSTILE, metadata=metadata)
 
     hits = {query: list(map(bad, found)) for query, found in method_families.HITS.items()}
     monkeypatch.setattr(method_families, "HITS", hits)
@@ -158,7 +158,7 @@ NAMES = st.sampled_from(
 
 @QUICK
 @given(st.dictionaries(NAMES, VALUES, max_size=5))
-def test_whatever_a_task_puts_out_is_told(output: dict[str, Any]) -> None:
+def test_whatever_a_task_puts_out_is_shown(output: dict[str, Any]) -> None:
     result = describe_ask(Ask(id=0, task="own", model="m", fields={}, output=output, text=""))
     assert all(line.plain.isprintable() for line in (result.head, *result.below))
 
@@ -168,7 +168,7 @@ def test_whatever_a_task_puts_out_is_told(output: dict[str, Any]) -> None:
     st.sampled_from(["graph", "binding", "memory", "paths", "final content", "own"]),
     st.dictionaries(st.sampled_from(["ranked", "triplets", "nodes", "references", "variable", "answer"]), VALUES),
 )
-def test_whatever_a_method_remarks_is_told(name: str, data: dict[str, Any]) -> None:
+def test_whatever_a_method_remarks_is_shown(name: str, data: dict[str, Any]) -> None:
     result = describe_note(Note(id=0, name=name, data=data), {})
     assert all(line.plain.isprintable() for line in (result.head, *result.below))
 

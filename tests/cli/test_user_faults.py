@@ -126,7 +126,7 @@ def test_a_damaged_index_is_told_from_a_folder_of_no_corpus(tmp_path: Path, lost
 
 
 @pytest.mark.parametrize("asked", [["search", "{}", "Elstow"], ["ask", "Where is Elstow?", "--corpus", "{}"]])
-def test_what_was_skipped_is_told(
+def test_what_was_skipped_is_reported(
     tmp_path: Path, asked: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("POLYHOP_CACHE", str(tmp_path / "cache"))

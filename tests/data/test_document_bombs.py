@@ -221,12 +221,12 @@ def raw_pdf(path: Path, pages: bytes, content: bytes, outlines: Mapping[int, byt
         5: b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
         **outlines,
     }
-    data, places = b"%PDF-1.4\n", []
+    data, offsets = b"%PDF-1.4\n", []
     for number, body in sorted(objects.items()):
-        places.append(len(data))
+        offsets.append(len(data))
         data += b"%d 0 obj\n" % number + body + b"\nendobj\n"
     table = b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1) + b"".join(
-        b"%010d 00000 n \n" % at for at in places
+        b"%010d 00000 n \n" % at for at in offsets
     )
     end = b"trailer\n<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, len(data))
     path.write_bytes(data + table + end)

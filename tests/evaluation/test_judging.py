@@ -55,7 +55,7 @@ def test_a_judge_adds_a_metric_that_bears_its_name(folder: Path) -> None:
     report = judge(folder, lm)
     assert [row["metrics"][METRIC] for row in report.rows] == [1, 0, 0]
     assert report.metrics[METRIC].value == pytest.approx(1 / 3)
-    assert report.metrics["em"].value == 0  # beside the run's own, never in their place
+    assert report.metrics["em"].value == 0  # beside the run's own, never instead of them
     assert sorted(call.fields["prediction"] for call in lm.calls) == ["It was Scott", "Lucas"]  # an empty one is wrong
     assert lm.calls[0].fields.keys() == {"question", "answers", "prediction"}
     assert report.judge["lm"] == "scripted"

@@ -1,4 +1,4 @@
-"""A run survives anything: killed at random moments, a full disk, a read-only place, a second process."""
+"""A run survives anything: killed at random moments, a full disk, a read-only folder, a second process."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Files in trouble: a disk that is full or may not be written at any moment, and damaged run files and caches.
 
-``POLYHOP_DAMAGES=1000`` damages each file so often, at places drawn.
+``POLYHOP_DAMAGES=1000`` damages each file N times, at random offsets.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def test_a_folder_is_one_runs_at_a_time_and_free_after_a_failure(tmp_path: Path)
 
 
 def damaged(path: Path, draw: random.Random) -> str:
-    """Damage a file at a place drawn; what was done."""
+    """Damage a file at a random offset; return what was done."""
     data = bytearray(path.read_bytes())
     at, kind = draw.randrange(len(data)), draw.choice(["flip", "flip", "zero", "cut", "insert", "empty"])
     match kind:

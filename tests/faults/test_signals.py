@@ -45,8 +45,8 @@ class Holding(FakeServer):
         super().__init__("Sufficient: no\nAnswered: yes\nAnswer: Paris\nSub-question: And then?", latency=0.01)
 
     async def _fault(self, body: Mapping[str, Any]) -> Fault | None:
-        place = len(self.requests)
-        while place > self.most:  # noqa: ASYNC110 - it is set from another thread
+        number = len(self.requests)
+        while number > self.most:  # noqa: ASYNC110 - it is set from another thread
             await asyncio.sleep(0.005)
         return None
 

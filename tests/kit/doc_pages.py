@@ -116,8 +116,8 @@ class Reader:
                 self.serve(block.text)
                 continue
             printed = self.run(block.text.replace(SERVED, self.url) if self.url else block.text)
-            place = f"{page.name}:{block.line}"
-            assert block.printed is None or agrees(printed, block.printed), f"{place} printed\n{printed}"
+            location = f"{page.name}:{block.line}"
+            assert block.printed is None or agrees(printed, block.printed), f"{location} printed\n{printed}"
 
     def run(self, text: str) -> str:
         """Return the output of commands, which must succeed."""

@@ -126,7 +126,7 @@ def prompts() -> str:
 def tasks() -> str:
     """Return every task: its fields, its output, and the safe default."""
     parts = [_HEADS["tasks"]]
-    parts += [section for _, task in sorted(TASKS.items()) for section in task_told(task)]
+    parts += [section for _, task in sorted(TASKS.items()) for section in task_section(task)]
     parts += [
         "# Scored tasks",
         "Nothing is generated: the model returns the probability of a given text after the prompt.",
@@ -136,7 +136,7 @@ def tasks() -> str:
     return "\n\n".join(parts).replace("\n\n# Scored tasks", "\n\n## Scored tasks") + "\n"
 
 
-def task_told(task: Task[Any]) -> list[str]:
+def task_section(task: Task[Any]) -> list[str]:
     """Return the section of a task."""
     rows = [
         (f"`{name}`", f"`{_kind(field.annotation)}`", field.description or "", f"`{_json(task.default.get(name))}`")

@@ -49,11 +49,11 @@ def pdf(
         )
     information = max(objects) + 1
     objects[information] = f"<</Title({_escaped(title)})>>"
-    data, places = b"%PDF-1.4\n", {}
+    data, offsets = b"%PDF-1.4\n", {}
     for number, body in sorted(objects.items()):
-        places[number] = len(data)
+        offsets[number] = len(data)
         data += f"{number} 0 obj\n{body}\nendobj\n".encode("latin-1")
-    table = "".join(f"{places[number]:010} 00000 n \n" for number in sorted(objects))
+    table = "".join(f"{offsets[number]:010} 00000 n \n" for number in sorted(objects))
     key = "ab" * 32
     lock = f"/Encrypt<</Filter/Standard/V 1/R 2/O<{key}>/U<{key}>/P -44>>/ID[<00><00>]" if locked else ""
     end = f"<</Size {information + 1}/Root 1 0 R/Info {information} 0 R{lock}>>\nstartxref\n{len(data)}\n%%EOF\n"

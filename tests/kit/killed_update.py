@@ -63,10 +63,10 @@ def kill_before(step: str) -> None:
     def die(*_: Any, **__: Any) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def dying(place: Any, name: str, times: int = 0) -> None:
-        real: Callable[..., Any] = getattr(place, name)
+    def dying(owner: Any, name: str, times: int = 0) -> None:
+        real: Callable[..., Any] = getattr(owner, name)
         calls = iter([real] * times)
-        setattr(place, name, lambda *given, **named: next(calls, die)(*given, **named))
+        setattr(owner, name, lambda *given, **named: next(calls, die)(*given, **named))
 
     if step == "switch":
         dying(Path, "replace")

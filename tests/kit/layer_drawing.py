@@ -38,8 +38,8 @@ def drawing() -> str:
     ]
     for number, rooms in enumerate(rows):
         y, wide = _GAP + number * (_HIGH + _GAP), (_WIDE - _GAP * len(rooms)) / len(rooms)
-        for place, room in enumerate(rooms):
-            x = _LEFT + place * (wide + _GAP)
+        for column, room in enumerate(rooms):
+            x = _LEFT + column * (wide + _GAP)
             lines += [
                 f'  <rect class="box" x="{x:g}" y="{y}" width="{wide:g}" height="{_HIGH}" rx="4"/>',
                 f'  <text x="{x + wide / 2:g}" y="{y + 20}">{escape(room)}</text>',

@@ -454,11 +454,13 @@ def _vllm(token: str, value: float) -> dict[str, Any]:
 def _stopped(body: Mapping[str, Any], reply: Reply) -> tuple[str | None, str]:
     """The text up to the first stop sequence asked for."""
     stops = body.get("stop") or []
-    places = [
+    positions = [
         at for stop in ([stops] if isinstance(stops, str) else stops) if (at := (reply.text or "").find(stop)) >= 0
     ]
     return (
-        (reply.text[: min(places)], "stop") if places and reply.text is not None else (reply.text, reply.finish_reason)
+        (reply.text[: min(positions)], "stop")
+        if positions and reply.text is not None
+        else (reply.text, reply.finish_reason)
     )
 
 

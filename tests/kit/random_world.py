@@ -279,8 +279,8 @@ class World:
                 drawn = [self._pick(QUERIES, str(n), *key) for n in range(count)]
                 return {"entities": drawn} if drawn else None
             case "score":
-                places = range(len(fields["triplets"]))
-                return {"scores": [int(11 * self._roll("score", str(n), *key)) for n in places]}
+                indices = range(len(fields["triplets"]))
+                return {"scores": [int(11 * self._roll("score", str(n), *key)) for n in indices]}
             case _:
                 ends = ["Ann", "Rome", "1931"]
                 drawn_ends = [(self._pick(ends, f"h{n}", *key), self._pick(ends, f"t{n}", *key)) for n in range(count)]

@@ -48,7 +48,7 @@ _MAX_CHARS, _TITLE_CHAR, _SMALL_CHAR = 22, 8.1, 7.1
 
 
 class Node(NamedTuple):
-    """A branch at its place: column 0 is the question's."""
+    """A branch at its position: column 0 is the question's."""
 
     step: Branch
     column: int
@@ -301,7 +301,7 @@ def spans(line: Text, found: Colours) -> str:
 def runs(line: Text) -> Iterator[tuple[int, str]]:
     """The pieces of a line that have one style each, with where they begin."""
     start = 0
-    for end in sorted({len(line), *(place for span in line.spans for place in (span.start, span.end))}):
+    for end in sorted({len(line), *(offset for span in line.spans for offset in (span.start, span.end))}):
         if text := line.plain[start:end]:
             yield start, text
         start = end

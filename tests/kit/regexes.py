@@ -42,7 +42,7 @@ class Found:
     """A pattern and where it stands. ``anywhere``: it is searched for, not only matched where a text begins."""
 
     pattern: re.Pattern[str]
-    places: list[str] = field(default_factory=list)
+    locations: list[str] = field(default_factory=list)
     anywhere: bool = False
 
     def work(self) -> Callable[[str], object]:
@@ -103,10 +103,10 @@ def _compiled(node: ast.expr, module: ModuleType) -> re.Pattern[Any] | None:
         return None
 
 
-def _add(found: dict[tuple[str, int], Found], pattern: re.Pattern[Any], place: str, anywhere: bool) -> None:
+def _add(found: dict[tuple[str, int], Found], pattern: re.Pattern[Any], location: str, anywhere: bool) -> None:
     if isinstance(pattern.pattern, str):
         held = found.setdefault((pattern.pattern, pattern.flags), Found(pattern))
-        held.places.append(place)
+        held.locations.append(location)
         held.anywhere |= anywhere
 
 

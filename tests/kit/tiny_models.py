@@ -47,7 +47,7 @@ def plainly(folder: Path, prompt: list[int], target: list[int], temperature: flo
         else:
             logits = model(input_ids=torch.tensor([prompt + target])).logits[0, len(prompt) - 1 : -1]
         values = torch.log_softmax(logits / temperature, -1)
-    return [float(values[place, token]) for place, token in enumerate(target)]
+    return [float(values[i, token]) for i, token in enumerate(target)]
 
 
 @lru_cache(maxsize=8)

@@ -606,8 +606,8 @@ def test_a_full_disk_is_one_warning_and_the_run_continues(tmp_path: Path) -> Non
 
 
 def test_the_default_file_is_in_the_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("POLYHOP_CACHE", str(tmp_path / "place"))
+    monkeypatch.setenv("POLYHOP_CACHE", str(tmp_path / "folder"))
     cache = CompletionCache()
-    assert cache.path == tmp_path / "place" / "lm.sqlite"
+    assert cache.path == tmp_path / "folder" / "lm.sqlite"
     assert cache.path.exists()
     cache.close()

@@ -19,16 +19,16 @@ async def _starts(limiter: Limiter, calls: list[tuple[float, float, int]]) -> li
     starts = [0.0] * len(calls)
     under_way: set[int] = set()
 
-    async def one(place: int, comes: float, takes: float, tokens: int) -> None:
+    async def one(index: int, comes: float, takes: float, tokens: int) -> None:
         await asyncio.sleep(comes)
         async with limiter.slot(tokens):
-            starts[place] = loop.time()
-            under_way.add(place)
+            starts[index] = loop.time()
+            under_way.add(index)
             assert len(under_way) <= limiter.active <= limiter.max_concurrency
             await asyncio.sleep(takes)
-            under_way.remove(place)
+            under_way.remove(index)
 
-    await asyncio.gather(*(one(place, *call) for place, call in enumerate(calls)))
+    await asyncio.gather(*(one(index, *call) for index, call in enumerate(calls)))
     return starts
 
 
@@ -54,10 +54,10 @@ def test_no_minute_holds_more_than_the_limits(
     limiter = Limiter(64, Rates(most_requests, most_tokens))
     starts = run_virtually(_starts(limiter, calls))
     for begin in starts:
-        inside = [place for place, start in enumerate(starts) if begin <= start < begin + MINUTE - 1e-3]
+        inside = [index for index, start in enumerate(starts) if begin <= start < begin + MINUTE - 1e-3]
         assert len(inside) <= most_requests
-        tokens = sum(calls[place][2] for place in inside)
-        assert tokens <= most_tokens or len([place for place in inside if calls[place][2]]) == 1
+        tokens = sum(calls[index][2] for index in inside)
+        assert tokens <= most_tokens or len([index for index in inside if calls[index][2]]) == 1
 
 
 def test_a_full_minute_is_waited_out_exactly() -> None:

@@ -36,10 +36,10 @@ FIELDS: dict[str, Any] = {
 
 
 def cases() -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    places: list[dict[str, Any]] = [{}, {"position": "before"}, {"position": None}]
-    for place, demos in itertools.product(places, (0, 2)):
-        name = f"promptrank.path.{place.get('position', 'after') or 'none'}.{demos}.txt"
-        yield name, "promptrank.path", {**FIELDS, **place, "demonstrations": PATH.demonstrations[:demos]}
+    positions: list[dict[str, Any]] = [{}, {"position": "before"}, {"position": None}]
+    for position, demos in itertools.product(positions, (0, 2)):
+        name = f"promptrank.path.{position.get('position', 'after') or 'none'}.{demos}.txt"
+        yield name, "promptrank.path", {**FIELDS, **position, "demonstrations": PATH.demonstrations[:demos]}
     yield "promptrank.path.titles.txt", "promptrank.path", {**FIELDS, "titles": True}
     yield "promptrank.path.instruction.txt", "promptrank.path", {**FIELDS, "instruction": "Ask what they tell."}
     yield "promptrank.question.txt", "promptrank.question", {"question": FIELDS["question"], "passages": PASSAGES}

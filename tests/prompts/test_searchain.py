@@ -168,7 +168,7 @@ LOOKED_UP = re.compile(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("rendering", ["text", "json"])
-def test_a_closed_book_is_never_told_of_a_search(kind: str, rendering: Rendering) -> None:
+def test_a_closed_book_is_never_shown_a_search(kind: str, rendering: Rendering) -> None:
     fields = {"question": "Q?", "kind": kind, "open_book": False, "chains": [], "feedback": []}
     path = [{"query": "Who?", "answer": "Ann", "passage": None}]
     traced = {"question": "Q?", "kind": kind, "with_passages": False, "nodes": path}

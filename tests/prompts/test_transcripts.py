@@ -49,7 +49,7 @@ def test_bamboogle_answers_are_read(style: str, task: str, least_read: int, leas
     right = [exact_match(text, [output["answer"]]) == 1 for text, output in given]
     assert sum(right) >= least_em
     assert sum(cover_em(text, [output["answer"]]) for text, output in given) >= least_cover
-    assert all(right[place] for place, output in enumerate(outputs) if output["is_right_EM"])  # none of theirs is lost
+    assert all(right[i] for i, output in enumerate(outputs) if output["is_right_EM"])  # none of theirs is lost
 
 
 @pytest.mark.parametrize(("name", "count"), [("2wiki", 811), ("musique", 849)])

@@ -142,7 +142,7 @@ def squad_reference(network: Any, tokenizer: Any, question: str, passage: Passag
         out = plainly(network, ids, cut["token_type_ids"][row])
         start, end = out.start_logits[0], out.end_logits[0]
         none = min(none, float(start[0] + end[0]))
-        of_text = [place for place, part in enumerate(cut.sequence_ids(row)) if part == 1]
+        of_text = [i for i, part in enumerate(cut.sequence_ids(row)) if part == 1]
         score, first, last = brute(start, end, range(of_text[0], of_text[-1] + 1), 30)
         if score > best:
             offsets = cut["offset_mapping"][row]

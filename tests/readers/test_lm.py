@@ -341,7 +341,7 @@ def test_what_is_no_answer_is_complained_about(text: str) -> None:
         read_extraction(text, {"verbal": False})
 
 
-def test_how_sure_it_is_must_be_told_where_it_is_asked_for() -> None:
+def test_confidence_must_be_given_where_it_is_asked_for() -> None:
     with pytest.raises(Malformed, match="how sure"):
         read_extraction("Answer: Larvik\nPassage: 2", {"verbal": True})
     assert read_extraction("Answer: none", {"verbal": True})["answer"] is None

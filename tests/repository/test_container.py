@@ -48,7 +48,7 @@ def test_extras_and_the_command_exist_and_nobody_is_root() -> None:
     assert "polyhop" in PROJECT["scripts"]
     names = [name for name, _ in STEPS]
     assert step("USER") != "root"
-    assert names.index("USER") > max(place for place, name in enumerate(names) if name == "RUN")
+    assert names.index("USER") > max(i for i, name in enumerate(names) if name == "RUN")
     version = re.fullmatch(r"docker\.io/library/python:(\d+)\.(\d+)-slim", step("FROM"))
     assert version is not None
     assert f"Programming Language :: Python :: {version[1]}.{version[2]}" in PROJECT["classifiers"]

@@ -56,9 +56,9 @@ class Bounded(Recorder):
 
     def _shortened(self, passages: list[Passage], fits: Callable[[list[Passage]], bool]) -> list[Passage]:
         now = list(passages)
-        for place in reversed(range(1, len(now))):
+        for i in reversed(range(1, len(now))):
             if not fits(now):
-                now[place] = replace(now[place], text="")
+                now[i] = replace(now[i], text="")
         while len(now) > 1 and not fits(now):
             now.pop()
         if len(now) == 1:

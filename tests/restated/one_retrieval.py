@@ -58,20 +58,18 @@ def sure(
             )
             for each in found
         ]
-        for place, summary in enumerate(summaries):
+        for i, summary in enumerate(summaries):
             if validity and summary:
-                judged = recorder.ask("sure.validate", question=question, candidate=found[place], summary=summary)
-                points[place] += _said(judged, "valid", False)
+                judged = recorder.ask("sure.validate", question=question, candidate=found[i], summary=summary)
+                points[i] += _said(judged, "valid", False)
         for pair in combinations(range(len(found)), 2) if ranking else ():
             for shown in (pair, pair[::-1]):
-                reply = recorder.ask_once(
-                    "sure.rank", question=question, summaries=[summaries[place] for place in shown]
-                )
+                reply = recorder.ask_once("sure.rank", question=question, summaries=[summaries[i] for i in shown])
                 better = _said(reply, "better", None)
-                for place in shown:
-                    won = 0.25 if better is None else 0.5 * (shown[better - 1] == place)
-                    points[place] += won
-    best = max(range(len(found)), key=lambda place: (points[place], -place))
+                for i in shown:
+                    won = 0.25 if better is None else 0.5 * (shown[better - 1] == i)
+                    points[i] += won
+    best = max(range(len(found)), key=lambda i: (points[i], -i))
     observed = _answered(recorder, found[best], hits[:rank_limit], read)
     observed.statistics = {"candidates": len(found)}
     return observed
@@ -91,7 +89,7 @@ def verify_and_edit(
         return observed
     chain = sentences((replies[0] or {}).get("rationale") or answer)
     retrieved: list[Passage] = []
-    for place, sentence in list(enumerate(chain))[:max_turns]:
+    for i, sentence in list(enumerate(chain))[:max_turns]:
         reply = recorder.ask("verify_edit.question", question=question, sentence=sentence)
         query = _said(reply, "sub_question", None) or sentence
         hits = distinct(recorder.search(query, k))[:k]
@@ -100,7 +98,7 @@ def verify_and_edit(
             continue
         reply = recorder.ask("verify_edit.edit", sub_question=query, passages=hits)
         if edited := _said(reply, "sentence", ""):
-            chain[place] = edited
+            chain[i] = edited
             observed.evidence.append(([passage.id for passage in hits], edited))
     observed.text = _said(
         recorder.ask("verify_edit.answer", question=question, rationale=" ".join(chain)), "answer", ""
@@ -129,7 +127,7 @@ def era_cot(
         kept = inferred
     if inferred and discriminate:
         scores = _said(recorder.ask("era_cot.score", **given, triplets=inferred), "scores", [])
-        kept = [inferred[place] for place, score in enumerate(scores) if score >= keep_from]
+        kept = [inferred[i] for i, score in enumerate(scores) if score >= keep_from]
     reply = recorder.ask("era_cot.answer", **given, entities=entities, triplets=[*stated, *kept])
     observed = _answered(recorder, _said(reply, "answer", ""), hits[:rank_limit], hits[:k])
     counted = {"entities": entities, "stated": stated, "inferred": inferred, "kept": kept}
@@ -138,4 +136,4 @@ def era_cot(
 
 
 def _once(triplets: list[Any]) -> list[Any]:
-    return [each for place, each in enumerate(triplets) if each not in triplets[:place]]
+    return [each for i, each in enumerate(triplets) if each not in triplets[:i]]

@@ -203,7 +203,7 @@ def answer(web: Web, ranking: Ranking, s: Mapping[str, Any]) -> tuple[str, Ids]:
                 break
     if not answers:
         return "", ()
-    places = [ranking.scores[path] for path, _ in answers]
+    path_scores = [ranking.scores[path] for path, _ in answers]
     sures = [span.confidence for _, span in answers]
 
     def share(value: float, values: list[float]) -> float:
@@ -212,6 +212,8 @@ def answer(web: Web, ranking: Ranking, s: Mapping[str, Any]) -> tuple[str, Ids]:
         return (value - min(values)) / (max(values) - min(values)) if max(values) > min(values) else 0.0
 
     weight = s["path_weight"]
-    worth = [weight * share(p, places) + (1 - weight) * share(c, sures) for p, c in zip(places, sures, strict=True)]
+    worth = [
+        weight * share(p, path_scores) + (1 - weight) * share(c, sures) for p, c in zip(path_scores, sures, strict=True)
+    ]
     path, span = answers[worth.index(max(worth))]
     return span.text.strip(), path

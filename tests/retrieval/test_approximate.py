@@ -130,7 +130,7 @@ def test_up_to_so_many_it_is_exact(index: Index) -> None:
 
 
 @extra
-def test_more_are_searched_by_inverted_lists_with_recall_told(index: Index) -> None:
+def test_more_are_searched_by_inverted_lists_with_recall_reported(index: Index) -> None:
     found = dense_index(index, VECTORS, ENCODER, exact_up_to=ROWS - 1)
     (facts,) = dense_indexes(index)
     assert (facts["index"], facts["why"], facts["encoder"]) == ("ivf-rabitq", "more than 2,999 passages", "dense:drawn")
@@ -143,7 +143,7 @@ def test_more_are_searched_by_inverted_lists_with_recall_told(index: Index) -> N
 
 
 @extra
-def test_a_target_out_of_reach_is_told(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_target_out_of_reach_is_reported(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(approximate, "_RERANKS", (1,))
     found = dense_index(index, VECTORS, ENCODER, "ivf-rabitq")
     assert "short of 0.95: what is nearest is hard to tell here" in found.how
@@ -209,7 +209,7 @@ def test_an_unknown_kind_is_named() -> None:
         check_kind("ivf-rabit")
 
 
-def test_without_faiss_the_install_line_is_told(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_faiss_the_install_line_is_shown(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(MissingExtra, match=r"the dense index ivf-rabitq needs .*pip install 'polyhop\[dense\]'"):
         check_kind(INVERTED)

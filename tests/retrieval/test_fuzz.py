@@ -73,12 +73,12 @@ def tried(work: Callable[[], Any]) -> tuple[Any, str]:
         return None, str(error)
 
 
-def damage(folder: Path, file: int, kind: str, place: float, byte: int) -> str:
+def damage(folder: Path, file: int, kind: str, position: float, byte: int) -> str:
     """Damage a file of a folder; its name."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     path = files[file % len(files)]
     data = bytearray(path.read_bytes())
-    at = int(place * len(data))
+    at = int(position * len(data))
     match kind:
         case "flip" if data:
             data[at] ^= byte
@@ -145,8 +145,8 @@ def test_a_changed_byte_outside_the_samples_gives_no_wrong_text(
         patch.setattr(folder_module, "_measure", size_alone)
         copy = Path(name) / "index"
         shutil.copytree(unsampled, copy)
-        for file, _, place, byte in what:
-            damage(copy, file, "flip", place, byte)
+        for file, _, position, byte in what:
+            damage(copy, file, "flip", position, byte)
         found, error = tried(lambda: everything(copy))
         assert str(copy) in error if error else found["passages"] == everything(unsampled)["passages"]
         _, error = tried(lambda: add_passages(copy, open_corpus([Passage("new", "Title 7", "kiln of Title 8")])))
@@ -183,12 +183,12 @@ edits = st.lists(
 
 @settings(max_examples=5000 if EXPLORING else 150, deadline=None)
 @given(name=st.sampled_from(sorted(CORPORA)), edits=edits, cut=st.floats(0, 1) | st.none(), skip_bad=st.booleans())
-def test_a_damaged_corpus_file_is_read_or_told_of(
+def test_a_damaged_corpus_file_is_read_or_reported(
     name: str, edits: list[tuple[float, int, bytes]], cut: float | None, skip_bad: bool
 ) -> None:
     data = bytearray(CORPORA[name])
-    for place, length, put in edits:
-        at = int(place * len(data))
+    for position, length, put in edits:
+        at = int(position * len(data))
         data[at : at + length] = put
     if cut is not None:
         del data[int(cut * len(data)) :]
@@ -205,7 +205,7 @@ def test_a_damaged_corpus_file_is_read_or_told_of(
 
 @settings(max_examples=2000 if EXPLORING else 100, deadline=None)
 @given(data=st.binary(max_size=300))
-def test_any_bytes_are_a_corpus_or_told_of(data: bytes) -> None:
+def test_any_bytes_are_a_corpus_or_reported(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "any"
         path.write_bytes(data)
@@ -213,7 +213,7 @@ def test_any_bytes_are_a_corpus_or_told_of(data: bytes) -> None:
             list(open_corpus(path).unique())
 
 
-def test_a_line_that_fills_the_memory_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_fills_the_memory_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("polyhop.data.lines.MAX_LINE_BYTES", 1 << 20)
     path = tmp_path / "corpus.jsonl.gz"
     path.write_bytes(gzip.compress(b'{"id": 1, "text": "' + b"x" * (2 << 20) + b'"}\n'))

@@ -130,12 +130,12 @@ def test_it_fuses_the_first_of_each_part(
 def test_many_queries_are_one_by_one_and_each_part_is_asked_once(index: Index, parts: Any) -> None:
     asked: list[Any] = []
 
-    class Told(BM25):
+    class Recording(BM25):
         def search_many_scored(self, queries: Sequence[str], k: int) -> list[list[tuple[Passage, float]]]:
             asked.append((list(queries), k))
             return super().search_many_scored(queries, k)
 
-    both = Hybrid(index, [(Told(index), 1.0), parts[1]])
+    both = Hybrid(index, [(Recording(index), 1.0), parts[1]])
     found = both.search_many([*QUERIES, ""], 7)
     assert asked == [([*QUERIES, ""], 100)]
     assert found == [both.search(query, 7) for query in [*QUERIES, ""]]

@@ -304,9 +304,9 @@ def test_a_damaged_index_in_the_cache_is_built_again(tmp_path: Path) -> None:
     "id", ["../../x", "/etc/passwd", "a" * 100_000, "\x00\x1b[2J\n", "CON", "é\u2028😀", '"; --', "."]
 )
 def test_an_id_is_never_more_than_an_id(tmp_path: Path, id: str) -> None:
-    place = tmp_path / "deep" / "er"
-    place.mkdir(parents=True)
-    index = build_index(open_corpus([Passage(id, "Title", "kiln"), LONDON]), place / "index")
+    folder = tmp_path / "deep" / "er"
+    folder.mkdir(parents=True)
+    index = build_index(open_corpus([Passage(id, "Title", "kiln"), LONDON]), folder / "index")
     found = index.passages.by_id(id)
     assert found is not None
     assert (found.id, found.text) == (id, "kiln")
@@ -314,7 +314,7 @@ def test_an_id_is_never_more_than_an_id(tmp_path: Path, id: str) -> None:
     assert [p.id for p in open_plain_retriever("tfidf", index).search("kiln", 2)] == [id]
     assert [p.id for p in open_corpus(index.folder)] == [id, "l"]
     assert leftovers(tmp_path) == ["deep"]
-    assert leftovers(place) == ["index"]
+    assert leftovers(folder) == ["index"]
 
 
 @pytest.fixture(scope="module")

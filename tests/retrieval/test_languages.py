@@ -52,9 +52,9 @@ PASSAGES = {
 }
 
 
-def built(language: str, place: Path, *, stem: bool = True, stop_words: bool = True) -> Index:
+def built(language: str, folder: Path, *, stem: bool = True, stop_words: bool = True) -> Index:
     corpus = open_corpus(PASSAGES[language], language=language)
-    return build_index(corpus, place / "index", stem=stem, stop_words=stop_words)
+    return build_index(corpus, folder / "index", stem=stem, stop_words=stop_words)
 
 
 def found(index: Index, query: str, retriever: str = "bm25") -> list[str]:
@@ -123,7 +123,7 @@ def test_each_language_has_an_analysis_and_its_stop_words(language: str) -> None
             builder.filter(tantivy.Filter.stopword(language)).build()
 
 
-def test_an_unknown_language_is_told_with_those_there_are(tmp_path: Path) -> None:
+def test_an_unknown_language_is_reported_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(
         UnknownName, match=r"unknown language 'klingon'\. Valid: arabic, chinese, danish, .*, turkish\."
     ):

@@ -103,7 +103,7 @@ def test_without_a_corpus_it_is_an_error_that_names_the_retriever(method: str) -
         Pipeline(method="one-r", lm=lm, retriever=HopsRetriever(only_the_film))
 
 
-def test_an_index_without_links_is_told_too(tmp_path: Path) -> None:
+def test_an_index_without_links_is_reported_too(tmp_path: Path) -> None:
     bare = build_index(open_corpus(PAGES), tmp_path / "bare", links=False)
     assert not as_retriever(BM25(bare)).has_links
     assert not as_retriever(Hybrid(bare, [(BM25(bare), 1.0)] * 2)).has_links
@@ -115,7 +115,7 @@ def test_an_index_without_links_is_told_too(tmp_path: Path) -> None:
             Pipeline(bare, "hops", retriever=retriever)
 
 
-async def test_passages_that_the_corpus_does_not_have_are_told_once(
+async def test_passages_that_the_corpus_does_not_have_are_reported_once(
     index: Index, caplog: pytest.LogCaptureFixture
 ) -> None:
     def others(query: str, k: int) -> Sequence[Passage]:

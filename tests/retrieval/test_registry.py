@@ -53,13 +53,13 @@ class First:
 
 
 class Elsewhere(ScoringRetriever):
-    """The one passage of a place that is no index."""
+    """The one passage of a location that is no index."""
 
-    def __init__(self, place: str) -> None:
-        self.name, self._place = f"elsewhere:{place}", place
+    def __init__(self, location: str) -> None:
+        self.name, self._location = f"elsewhere:{location}", location
 
     def _scored(self, query: str, k: int) -> list[tuple[Passage, float]]:
-        return [(Passage(self._place, "", ""), 1.0)]
+        return [(Passage(self._location, "", ""), 1.0)]
 
     def links(self, passage: Passage) -> list[Passage]:
         return []
@@ -86,12 +86,12 @@ def test_a_registered_one_is_opened_by_its_name(index: Index, monkeypatch: pytes
 
 def test_one_that_brings_its_corpus_needs_no_index(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_retrievers, "registered", dict(_retrievers.registered))
-    register_retriever("elsewhere:", brings_corpus=True)(lambda place: Elsewhere(place))
+    register_retriever("elsewhere:", brings_corpus=True)(lambda location: Elsewhere(location))
     for given in (index, None):
         assert open_plain_retriever("elsewhere:here", given).search("anything", 1) == [Passage("here", "", "")]
     with Pipeline(method="one-r", retriever="elsewhere:here") as pipeline:
         assert [p.id for p in pipeline.search("anything", 1)] == ["here"]
-    register_retriever("elsewhere:")(lambda index, place: Elsewhere(place))
+    register_retriever("elsewhere:")(lambda index, location: Elsewhere(location))
     with pytest.raises(UsageError, match="elsewhere:here searches a corpus: give one"):
         open_retriever("elsewhere:here", None)
 

@@ -84,8 +84,8 @@ class Echo:
                     return _http("200 OK", {"data": [{"id": head}, {"id": "tiny"}]})
                 return _http("404 Not Found", {"error": {"message": head}})
             case "302":
-                place = f"http://{CREDENTIALS}elsewhere/{quote(head)}?{PARAMETER}&{quote(head, safe='')}"
-                return f"HTTP/1.1 302 Found\r\nLocation: {place}\r\nContent-Length: 0\r\n\r\n".encode()
+                location = f"http://{CREDENTIALS}elsewhere/{quote(head)}?{PARAMETER}&{quote(head, safe='')}"
+                return f"HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n".encode()
             case "error":
                 return _http("200 OK", {"error": {"message": head, "code": 403}})
             case "text":

@@ -51,12 +51,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @settings(max_examples=MANY, deadline=None)
 @given(
     file=st.integers(0, 99),
-    place=st.floats(0, 1, exclude_max=True),
+    position=st.floats(0, 1, exclude_max=True),
     length=st.integers(0, 30),
     put=st.binary(max_size=8) | st.sampled_from([b"null", b"{}", b"[]", b'"x"', b"-1", b"1e999", b"[" * 2000, b"\xff"]),
 )
 def test_a_damaged_run_is_shown_or_named_and_hides_no_other(
-    whole: Path, file: int, place: float, length: int, put: bytes
+    whole: Path, file: int, position: float, length: int, put: bytes
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
         run = Path(name) / "run"
@@ -64,7 +64,7 @@ def test_a_damaged_run_is_shown_or_named_and_hides_no_other(
         files = sorted(path for path in run.rglob("*.json*") if path.is_file())
         path = files[file % len(files)]
         data = bytearray(path.read_bytes())
-        at = int(place * len(data))
+        at = int(position * len(data))
         data[at : at + length] = put
         path.write_bytes(data)
         runs = Runs(Path(name))
@@ -98,14 +98,14 @@ def test_any_value_of_any_setting_is_taken_or_refused(value: object, name: int) 
 
 @settings(max_examples=MANY, deadline=None)
 @given(text=st.text(max_size=30), begins=st.sampled_from(["", "http://", "https://a@", "http://[", "http://:@", "//"]))
-def test_any_address_or_option_is_taken_or_told_of(text: str, begins: str) -> None:
+def test_any_address_or_option_is_taken_or_reported(text: str, begins: str) -> None:
     told_of(lambda: Address(begins + text))
     told_of(lambda: pairs([text], "-o", "KEY=VALUE"))
 
 
 @settings(max_examples=MANY, deadline=None)
 @given(run=_VALUES, grid=_VALUES)
-def test_any_plan_of_a_sweep_is_taken_or_told_of(run: object, grid: object) -> None:
+def test_any_plan_of_a_sweep_is_taken_or_reported(run: object, grid: object) -> None:
     told_of(lambda: read_plan({"run": run, "grid": grid}))
 
 
@@ -141,9 +141,9 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @settings(max_examples=3 * MANY, deadline=None)
-@given(place=st.floats(0, 1, exclude_max=True), length=st.integers(0, 30), put=st.binary(max_size=8))
-def test_a_damaged_book_is_read_or_told_of(book: bytes, place: float, length: int, put: bytes) -> None:
-    at = int(place * len(book))
+@given(position=st.floats(0, 1, exclude_max=True), length=st.integers(0, 30), put=st.binary(max_size=8))
+def test_a_damaged_book_is_read_or_reported(book: bytes, position: float, length: int, put: bytes) -> None:
+    at = int(position * len(book))
     with tempfile.TemporaryDirectory() as folder:
         (path := Path(folder) / "book.epub").write_bytes(book[:at] + put + book[at + length :])
         told_of(lambda: list(convert(path)), (DataError, OSError))  # the child tells of both
@@ -161,7 +161,7 @@ _PROMPT_FILE = st.lists(
 @pytest.mark.slow
 @settings(max_examples=5 * MANY, deadline=None)
 @given(text=_PROMPT_FILE, headed=st.booleans())
-def test_any_prompt_file_is_read_or_told_of(text: str, headed: bool) -> None:
+def test_any_prompt_file_is_read_or_reported(text: str, headed: bool) -> None:
     told_of(lambda: parse_file("+++\n" * headed + text, "it"))
 
 

@@ -43,7 +43,7 @@ def fault_of(read: Converter, path: Path) -> tuple[list[Passage], str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_a_bomb_is_read_or_told_of_and_the_next_document_is_read(bomb: str, tmp_path: Path) -> None:
+def test_a_bomb_is_read_or_reported_and_the_next_document_is_read(bomb: str, tmp_path: Path) -> None:
     path = BOMBS[bomb](tmp_path, SCALE)
     with Converter(seconds=30) as converter:
         passages, fault = fault_of(converter, path)
@@ -55,7 +55,7 @@ def test_a_bomb_is_read_or_told_of_and_the_next_document_is_read(bomb: str, tmp_
 
 
 @pytest.mark.slow
-def test_any_document_is_read_or_told_of_and_nothing_before_the_harm_is_lost(tmp_path: Path) -> None:
+def test_any_document_is_read_or_reported_and_nothing_before_the_harm_is_lost(tmp_path: Path) -> None:
     draw, read = random.Random(1), 0
     secret = write(tmp_path / "secret.txt", "The combination is sesame.")
     (folder := tmp_path / "documents").mkdir()

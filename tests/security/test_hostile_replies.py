@@ -174,7 +174,7 @@ def _calm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-async def test_any_reply_of_a_server_is_read_or_told_of_in_a_line(name: str) -> None:
+async def test_any_reply_of_a_server_is_read_or_reported_in_a_line(name: str) -> None:
     opened, honest, use = CLIENTS[name]
     draw, errors, body = random.Random(name), dict[str, bytes](), b""
 

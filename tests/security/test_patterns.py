@@ -39,7 +39,7 @@ def test_no_pattern_explodes() -> None:
     for each in found:
         for lead, piece in pumped(each.pattern, THOROUGH):
             why = explodes(each.work(), lead, piece)
-            assert not why, (each.places, each.pattern.pattern, lead, piece, why)
+            assert not why, (each.locations, each.pattern.pattern, lead, piece, why)
 
 
 @pytest.mark.parametrize(

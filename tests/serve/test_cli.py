@@ -69,9 +69,9 @@ def test_a_tool_server_has_limits_of_its_clients_too(monkeypatch: pytest.MonkeyP
     with pytest.raises(SystemExit) as ended:
         main()
     assert not ended.value.code
-    service, *place, options = given
+    service, *address, options = given
     assert isinstance(service, Service)
-    assert place == ["http", "127.0.0.1", 7]
+    assert address == ["http", "127.0.0.1", 7]
     assert (options.per_minute, options.at_once, options.max_body_bytes) == (3, 2, 500)
 
 

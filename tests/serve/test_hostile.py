@@ -77,8 +77,8 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HTTPConnection]
         patch.setenv("POLYHOP_CACHE", str(tmp_path_factory.mktemp("cache")))
         thread = LoopThread()
         server = served(Service({"towns": TOWNS}, method="one-r", lm=Model(), reader=None))
-        place = urlsplit(thread.run(server.__aenter__()))
-        connection = HTTPConnection(str(place.hostname), place.port, timeout=60)
+        address = urlsplit(thread.run(server.__aenter__()))
+        connection = HTTPConnection(str(address.hostname), address.port, timeout=60)
         yield connection
         connection.close()
         thread.run(server.__aexit__(None, None, None))

@@ -247,7 +247,7 @@ def test_a_damaged_run_is_named_and_hides_no_other(folder: Path, files: dict[str
     errors = [error for ask in asked if (error := raised(ask, "set:two"))]
     assert {type(error) for error in errors} <= {DataError}
     assert all("set:two cannot be read" in str(error) for error in errors)
-    assert not any(str(folder) in str(error) for error in errors), "a client is not told of places"
+    assert not any(str(folder) in str(error) for error in errors), "no path is shown to a client"
     by_name = {row["run"]: row for row in runs.rows()}
     assert errors or "error" in by_name["set:two"]
     assert by_name["set:one"]["questions"] == 8

@@ -230,7 +230,7 @@ async def test_a_slow_reader_of_a_stream_holds_no_place(serving: Serving) -> Non
     slow = service.stream(AskRequest(QUESTION))
     assert isinstance(await anext(slow), AskStarted)
     assert isinstance(await anext(slow), Step)
-    assert (await service.ask(AskRequest(QUESTION))).answer.text == "Oslo"  # the one place is free again
+    assert (await service.ask(AskRequest(QUESTION))).answer.text == "Oslo"  # the only slot is free again
     assert [type(left) async for left in slow] == [Ask, AskResponse]
 
 

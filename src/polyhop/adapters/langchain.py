@@ -184,9 +184,9 @@ def _citations(answer: Answer) -> list[dict[str, Any]]:
     rows = []
     for cited in answer.citations:
         passage = known.get(cited.passage_id)
-        place = {"title": passage.title if passage else "", "start_index": 0, "end_index": len(answer.text)}
+        span = {"title": passage.title if passage else "", "start_index": 0, "end_index": len(answer.text)}
         text = {"cited_text": passage.text[cited.start : cited.end]} if passage and cited.start is not None else {}
-        rows.append({"type": "citation", **place, **text, "extras": asdict(cited)})
+        rows.append({"type": "citation", **span, **text, "extras": asdict(cited)})
     return rows
 
 

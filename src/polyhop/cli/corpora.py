@@ -181,7 +181,7 @@ def index_load(
     finally:
         store.close()
     if as_json:
-        print_json({"place": address.shown, "outcome": outcome, **store.manifest.to_dict()})
+        print_json({"address": address.shown, "outcome": outcome, **store.manifest.to_dict()})
         return
     say(f"{outcome}: {store.manifest} at {address.shown}")
 

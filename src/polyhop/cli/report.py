@@ -215,8 +215,8 @@ def _read(runs: Sequence[str], scoring: Mapping[str, Any]) -> tuple[dict[str, Re
     reports: dict[str, Report] = {}
     names: dict[str, str] = {}
     for run in runs:
-        name, _, place = run.partition("=") if "=" in run and not Path(run).exists() else ("", "", run)
-        whole = Path(place)
+        name, _, path = run.partition("=") if "=" in run and not Path(run).exists() else ("", "", run)
+        whole = Path(path)
         for folder in run_folders(whole):
             key = path_text(folder)
             reports[key] = read_report(folder, **scoring)

@@ -26,16 +26,16 @@ SHARED = {
     "answer_by": "the component that answers from the ranking",
 }
 """The meanings of settings that many methods have under the same name."""
-_PLACES = ("§", "ToR §", "Table", "Appendix", "Algorithm", "Eq")
+_PAPER_PARTS = ("§", "ToR §", "Table", "Appendix", "Algorithm", "Eq")
 
 
 def meaning(method: Method, name: str) -> str:
     """Return the meaning of a setting in words, the part of the paper behind them."""
-    place, _, words = meanings(method).get(name, "").partition(": ")
-    if not place.startswith(_PLACES):
-        place, words = "", f"{place}: {words}" if words else place
+    source, _, words = meanings(method).get(name, "").partition(": ")
+    if not source.startswith(_PAPER_PARTS):
+        source, words = "", f"{source}: {words}" if words else source
     words = "; ".join(part for part in (SHARED.get(name, ""), words) if part)
-    return f"{words} ({place})" if place else words
+    return f"{words} ({source})" if source else words
 
 
 @cache

@@ -126,8 +126,8 @@ class Buckets(Vocabulary):
 
     def find(self, text: str) -> list[tuple[int, int]]:
         counts = Counter(buckets(self._bigrams.terms(text)).tolist())
-        places = ((bisect_left(self._used, bucket), bucket) for bucket in counts)
-        return [(i, counts[bucket]) for i, bucket in places if i < len(self._used) and self._used[i] == bucket]
+        positions = ((bisect_left(self._used, bucket), bucket) for bucket in counts)
+        return [(i, counts[bucket]) for i, bucket in positions if i < len(self._used) and self._used[i] == bucket]
 
 
 class Postings:

@@ -31,12 +31,12 @@ def complaints() -> list[str]:
     return []
 
 
-def opened(chromium: Any, complaints: list[str], file: Path, place: str = "", **context: Any) -> Any:
+def opened(chromium: Any, complaints: list[str], file: Path, fragment: str = "", **context: Any) -> Any:
     tab = chromium.new_context(**context).new_page()
     tab.on("console", lambda message: complaints.append(message.text))
     tab.on("pageerror", lambda error: complaints.append(str(error)))
     tab.on("request", lambda asked: complaints.append(asked.url) if not asked.url.startswith("file:") else None)
-    tab.goto(f"{file.as_uri()}{place}")
+    tab.goto(f"{file.as_uri()}{fragment}")
     return tab
 
 
@@ -59,8 +59,8 @@ def unfold(tab: Any) -> None:
 def test_no_attack_runs(chromium: Any, complaints: list[str], tmp_path: Path) -> None:
     evil_run(tmp_path / "run")
     file = written(tmp_path, tmp_path / "run")
-    for place, attack in enumerate(ATTACKS):
-        tab = opened(chromium, complaints, file, f"#q{place}")
+    for i, attack in enumerate(ATTACKS):
+        tab = opened(chromium, complaints, file, f"#q{i}")
         unfold(tab)
         assert tab.evaluate("window.hurt") is None
         assert tab.evaluate("document.querySelectorAll('img, iframe, b').length") == 0
@@ -115,8 +115,8 @@ def test_a_phone_shows_it_without_sideways_scrolling(chromium: Any, complaints: 
     plain_run(tmp_path / "two", method="cot")
     evil_run(tmp_path / "evil")
     file = written(tmp_path, tmp_path / "one", tmp_path / "two", tmp_path / "evil")
-    for place in ("", "#q0", "#q9"):
-        tab = opened(chromium, complaints, file, place, viewport={"width": 360, "height": 740})
+    for fragment in ("", "#q0", "#q9"):
+        tab = opened(chromium, complaints, file, fragment, viewport={"width": 360, "height": 740})
         unfold(tab)
         assert tab.evaluate("document.documentElement.scrollWidth") <= 360
         tab.context.close()

@@ -219,11 +219,11 @@ def test_the_frontier_steps_through_the_best_runs() -> None:
         Dot("good", 9.0, 40.0, 35.0, 45.0, best=True),
     ]
     svg = ElementTree.fromstring(scatter("T", dots, x_label="calls", y_label="F1"))
-    places = {(c.attrib["cx"], c.attrib["cy"]) for c in svg.findall("circle")}
+    points = {(c.attrib["cx"], c.attrib["cy"]) for c in svg.findall("circle")}
     (line,) = (p.attrib["d"] for p in svg.findall("path") if p.attrib["class"] == "frontier")
     cheap, _, good = ((c.attrib["cx"], c.attrib["cy"]) for c in svg.findall("circle"))
     assert line.startswith(f"M{cheap[0]} {cheap[1]}H{good[0]}V{good[1]}")
-    assert len(places) == 3
+    assert len(points) == 3
 
 
 values = st.just(0.0) | st.floats(1e-6, 1e6)

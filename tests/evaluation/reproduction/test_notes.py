@@ -157,7 +157,8 @@ CLAIMS: dict[str, Callable[..., bool]] = {
     r"else our own, (\d+) after and (\d+) before": lambda key, *counts: (
         tuple(map(int, counts))
         == tuple(
-            sum((position_of(line) or "after") == place for line in our_instructions()) for place in ("after", "before")
+            sum((position_of(line) or "after") == position for line in our_instructions())
+            for position in ("after", "before")
         )
     ),
 }

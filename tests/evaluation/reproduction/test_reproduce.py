@@ -106,10 +106,10 @@ def test_a_row_of_another_model_runs_when_it_is_given_and_says_so_when_not(hotpo
 @pytest.mark.slow
 def test_a_column_of_another_model_is_measured_with_it(hotpotqa: dict[str, Benchmark]) -> None:
     found = reproduce("tor/table2", hotpotqa, knows("Oslo"), lms={"GPT-4": knows("nothing")}, limit=1)
-    place = [(each.lm, each.dataset, each.metric) for each in found.columns]
+    columns = [(each.lm, each.dataset, each.metric) for each in found.columns]
     row = found.cells[0]
-    assert row[place.index(("GPT-3.5", "hotpotqa", "em"))].value == 100.0
-    assert row[place.index(("GPT-4", "hotpotqa", "em"))].value == 0.0
+    assert row[columns.index(("GPT-3.5", "hotpotqa", "em"))].value == 100.0
+    assert row[columns.index(("GPT-4", "hotpotqa", "em"))].value == 0.0
 
 
 def test_equal_runs_are_run_once(hotpotqa: dict[str, Benchmark]) -> None:

@@ -352,8 +352,8 @@ def test_a_named_model_is_opened_once_and_its_replies_are_cached_as_asked(
     assert model.closed == 1
     assert content["asked"] == len(model.calls) == len(set(keys(model)))
     usual, own_file = tmp_path / "usual" / "lm.sqlite", tmp_path / "out" / REPLIES
-    places = {None: usual, True: usual, False: own_file, "FILE": file}
-    assert [path for path in (usual, own_file, file) if path.exists()] == [places[cache]]
+    paths = {None: usual, True: usual, False: own_file, "FILE": file}
+    assert [path for path in (usual, own_file, file) if path.exists()] == [paths[cache]]
 
 
 class Served(ScriptedLM):
@@ -394,8 +394,8 @@ def test_a_sweep_that_was_stopped_goes_on_wherever_it_was(index: Index, tmp_path
     grid = {"fusion": ["evidence", "paragraph"], "expansion": ["mpc", "direct"]}
     plan = read_plan({**tables(index, whole, concurrency=2), "grid": grid})
     sweep(plan, tmp_path / "whole")
-    places = len(plan.points) * len(QUESTIONS)
-    for stop in range(2, places, len(QUESTIONS)):
+    answers = len(plan.points) * len(QUESTIONS)
+    for stop in range(2, answers, len(QUESTIONS)):
         model, out = lm(), tmp_path / "stopped"
         plan = read_plan({**tables(index, model, concurrency=2), "grid": grid})
 
@@ -405,7 +405,7 @@ def test_a_sweep_that_was_stopped_goes_on_wherever_it_was(index: Index, tmp_path
 
         with pytest.raises(Stopped):
             sweep(plan, out, progress=halt)
-        assert len(model.calls) < len(whole.calls) or stop > places / 2
+        assert len(model.calls) < len(whole.calls) or stop > answers / 2
         sweep(plan, out)
         assert Counter(keys(model)) == Counter(keys(whole)), stop  # nothing was asked twice, nothing left out
         for point in plan.points:

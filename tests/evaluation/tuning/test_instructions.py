@@ -71,7 +71,7 @@ def test_every_second_instruction_is_for_before_the_passages_and_none_keeps_the_
         "before: Read 4 documents below, then write the 4 question.",
         "after: Read 2 documents above, then write the 2 question.",
     ]
-    asked = [(TEMPLATES[place].format(*GAPS), count, 7) for place, count in (("after", 3), ("before", 2))]
+    asked = [(TEMPLATES[position].format(*GAPS), count, 7) for position, count in (("after", 3), ("before", 2))]
     assert fill.asked == asked
 
 
@@ -103,6 +103,6 @@ def test_whatever_is_filled_in_an_instruction_is_one_line_of_its_template(draws:
         return
     assert len(made) == len(set(made)) <= count
     for one in made:
-        place, _, text = one.partition(": ")
-        assert f"documents {'above' if place == 'after' else 'below'}, then" in text
+        position, _, text = one.partition(": ")
+        assert f"documents {'above' if position == 'after' else 'below'}, then" in text
         assert len(text.splitlines()) == 1

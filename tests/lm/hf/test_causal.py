@@ -30,10 +30,10 @@ def test_each_token_sees_its_own_sequence(jobs: list[Job], least: int, most: int
         assert row.past_slots == 0
         assert row.size == len(row.tokens)
         views, first = views_of(row), row.size - row.scored
-        for number, places in row.wanted.items():
+        for number, positions in row.wanted.items():
             job = jobs[number]
             whole = (*job.prompt, *job.target[:-1])
-            views_of_it = [views[first + place] for place in places]
+            views_of_it = [views[first + position] for position in positions]
             assert views_of_it == [list(whole[: len(job.prompt) + step]) for step in range(len(job.target))]
             seen.add(number)
     assert seen == set(range(len(jobs)))
@@ -64,10 +64,10 @@ def test_cached_states_are_not_computed_again(jobs: list[Job], before: list[Job]
         past = [int(token) for piece in row.past for token in piece.states[piece.start :]]
         assert len(past) == row.past_slots
         tokens = [*past, *row.tokens]
-        for number, places in row.wanted.items():
+        for number, positions in row.wanted.items():
             job, mask = jobs[number], row.mask()
-            for step, place in enumerate(places):
-                sees = np.flatnonzero(mask[len(row.tokens) - row.scored + place])
+            for step, position in enumerate(positions):
+                sees = np.flatnonzero(mask[len(row.tokens) - row.scored + position])
                 whole = (*job.prompt, *job.target[:-1])[: len(job.prompt) + step]
                 assert sorted(tokens[slot] for slot in sees) == sorted(whole)
         known = {block for job in before for block in blocks_of(job.prompt)}

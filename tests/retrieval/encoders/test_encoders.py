@@ -73,7 +73,7 @@ PINNED: Mapping[str, Recipe | None] = {
 
 
 @pytest.mark.parametrize("name", PINNED)
-def test_a_family_is_told_by_its_name(name: str) -> None:
+def test_a_family_is_known_by_its_name(name: str) -> None:
     assert family(name) == PINNED[name]
     if name:
         assert family(f"/models/{name}/") == PINNED[name]
@@ -326,7 +326,7 @@ def test_a_served_model_gets_the_prefixes_and_dimensions_of_its_options() -> Non
     assert {body["path"] for body in asked} == {"/v1/embeddings?api-version=2"}
 
 
-def test_a_server_that_sends_longer_vectors_is_told_at_once() -> None:
+def test_a_server_that_sends_longer_vectors_is_reported_at_once() -> None:
     with (
         served(embeddings) as (url, asked),
         pytest.raises(LMError, match="does not shorten vectors: 32 numbers for dim=8; leave it out"),
@@ -386,7 +386,7 @@ def test_an_answer_that_is_none_is_an_error(rows: Any) -> None:
             encoder.queries(["river"])
 
 
-def test_a_passing_failure_is_tried_again_and_a_final_one_told() -> None:
+def test_a_passing_failure_is_retried_and_a_final_one_reported() -> None:
     failures = iter([503])
     with served(lambda body: (status, {}) if (status := next(failures, 0)) else embeddings(body)) as (url, asked):
         assert ServedEncoder("tiny", url).size == 32

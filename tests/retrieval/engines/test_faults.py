@@ -163,26 +163,26 @@ def test_a_key_for_one_index_may_not_ask_who_the_server_is(server: SearchEngine,
         opened(address).search("kiln", 1)
 
 
-@pytest.mark.parametrize("told_by", ["key", "user", "url"])  # a key is Elasticsearch's alone
+@pytest.mark.parametrize("credential", ["key", "user", "url"])  # a key is Elasticsearch's alone
 def test_credentials_come_from_environment_or_url_and_stay_hidden(
     server: SearchEngine,
     index: Index,
-    told_by: str,
+    credential: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    if told_by == "key" and server.kind == "opensearch":
+    if credential == "key" and server.kind == "opensearch":
         return
     caplog.set_level("DEBUG")
     prefix = server.kind.upper()
     address = f"{server.kind}:{server.url}/wiki"
     given = address
     server.key = "Basic " + base64.b64encode(b"u5er:s3cret").decode()
-    if told_by == "key":
+    if credential == "key":
         server.key = "ApiKey s3cret"
         monkeypatch.setenv("ELASTIC_API_KEY", "s3cret")
-    elif told_by == "user":
+    elif credential == "user":
         monkeypatch.setenv(f"{prefix}_USERNAME", "u5er")
         monkeypatch.setenv(f"{prefix}_PASSWORD", "s3cret")
     else:
@@ -326,7 +326,7 @@ def qdrant() -> Iterator[tuple[str, type[_Qdrant]]]:
 _ABOUT = (200, {"title": "qdrant - vector search engine", "version": "1.15.0"}, dict[str, str]())
 
 
-def test_a_qdrant_server_is_asked_again_and_told_of(
+def test_a_qdrant_server_is_asked_again_and_reported(
     qdrant: tuple[str, type[_Qdrant]], waits: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address, handler = qdrant

@@ -84,7 +84,7 @@ class TestPostgreSQL(EngineContract):
                 opened(address)
         assert sql.execute("SELECT a FROM wiki").fetchall() == [(7,)]
 
-    def test_a_table_that_was_changed_is_told_of(self, address: str, index: Index, sql: Any) -> None:
+    def test_a_table_that_was_changed_is_reported(self, address: str, index: Index, sql: Any) -> None:
         load(index, address, WordEncoder())
         sql.execute("ALTER TABLE wiki DROP COLUMN vector")
         with pytest.raises(UsageError, match=r"was changed: its vectors are None, not halfvec\(32\)"):
@@ -94,13 +94,13 @@ class TestPostgreSQL(EngineContract):
             opened(address)
         assert load(index, address, WordEncoder(), overwrite=True) == "loaded"
 
-    def test_another_format_is_told_of(self, address: str, index: Index, sql: Any) -> None:
+    def test_another_format_is_reported(self, address: str, index: Index, sql: Any) -> None:
         load(index, address)
         sql.execute('COMMENT ON TABLE wiki IS \'{"polyhop": {"corpus": 1, "fingerprint": 2, "format": 9}}\'')
         with pytest.raises(UsageError, match="was loaded in format 9 by polyhop None; this polyhop reads format 1"):
             opened(address)
 
-    def test_passages_that_were_lost_are_told_of(
+    def test_passages_that_were_lost_are_reported(
         self, address: str, index: Index, sql: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         store = type(open_store(parse_address(address)))
@@ -185,7 +185,7 @@ def test_a_server_that_is_not_there_says_so() -> None:
         open_store(parse_address("postgres://127.0.0.1:1/db#wiki"))
 
 
-def test_errors_are_told_by_their_kind() -> None:
+def test_errors_are_classified_by_kind() -> None:
     psycopg = pytest.importorskip("psycopg")
     from polyhop.retrieval.engines.postgres import PostgresStore
 

@@ -130,8 +130,8 @@ async def test_any_method_has_its_hits_ranked_anew(folder: Path) -> None:
         assert (pipeline.reranker.name, pipeline.reranker.first) == (spec, 12)
     assert seen == [12] * 4
     scores = plainly(folder, QUERIES[1], PASSAGES[:12])
-    best = sorted(range(12), key=lambda place: -scores[place])[:3]
-    assert found == [[PASSAGES[place] for place in best]] * 4
+    best = sorted(range(12), key=lambda i: -scores[i])[:3]
+    assert found == [[PASSAGES[i] for i in best]] * 4
 
 
 # --- exported -----------------------------------------------------------------------------------------------------

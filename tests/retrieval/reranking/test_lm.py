@@ -111,18 +111,18 @@ def test_the_best_of_all_reach_the_head(count: int, size: int, data: st.DataObje
     step = data.draw(st.integers(1, size))
     worth = random.Random(count * 31 + size).sample(range(count), count)
     ranked = list(range(count))
-    places = list(windows(count, size, step))
-    for place in places:
-        ranked[place] = sorted(ranked[place], key=lambda item: -worth[item])
+    all_windows = list(windows(count, size, step))
+    for window in all_windows:
+        ranked[window] = sorted(ranked[window], key=lambda item: -worth[item])
     kept = size - step
     assert ranked[:kept] == sorted(range(count), key=lambda item: -worth[item])[:kept]
     assert sorted(ranked) == list(range(count))
-    assert len(places) == 1 + max(0, -(-(count - size) // step))
-    assert places[-1].start == 0
+    assert len(all_windows) == 1 + max(0, -(-(count - size) // step))
+    assert all_windows[-1].start == 0
 
 
 def test_a_hundred_passages_take_nine_calls() -> None:
-    assert [(place.start, place.stop) for place in windows(100, 20, 10)] == [
+    assert [(window.start, window.stop) for window in windows(100, 20, 10)] == [
         (start, start + 20) for start in range(80, -1, -10)
     ]
 
@@ -183,9 +183,9 @@ async def test_random_worlds_are_ranked_by_what_their_model_says() -> None:
         hits = list(dict.fromkeys(world.search("Q", 20)))
         answer = await play(world.script, LmReranker(window=5, step=3), hits, shots=world.shots)
         expected = list(hits)
-        for place in windows(len(hits), 5, 3) if len(hits) > 1 else ():
-            reply = world.reply("rerank.order", {"question": "Q", "passages": expected[place]})
-            expected[place] = ordered(expected[place], reply["order"] if reply else ())
+        for window in windows(len(hits), 5, 3) if len(hits) > 1 else ():
+            reply = world.reply("rerank.order", {"question": "Q", "passages": expected[window]})
+            expected[window] = ordered(expected[window], reply["order"] if reply else ())
         assert list(answer.passages) == expected[:15], seed  # as many as the method keeps
 
 

@@ -270,7 +270,7 @@ def test_without_a_key_the_variable_and_where_to_get_one_are_named(api: str, mon
 
 
 @ALL
-async def test_a_wrong_key_is_told_and_not_repeated(
+async def test_a_wrong_key_is_reported_and_not_repeated(
     api: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -298,7 +298,7 @@ async def test_a_wrong_key_is_told_and_not_repeated(
         ("brave", failing(402, {})),
     ],
 )  # fmt: skip
-async def test_a_quota_used_up_is_told_at_once(api: str, fault: kit.Fault) -> None:
+async def test_a_used_quota_is_reported_at_once(api: str, fault: kit.Fault) -> None:
     async with FakeService(MAKERS[api](PAGES), faults=[fault]) as service:
         with pytest.raises(RetrievalError, match="Waiting will not help: the account's credit or quota is used up"):
             await found(api, service)

@@ -206,7 +206,7 @@ class Recipe(_Part):
         )
 
     @model_validator(mode="after")
-    def _shapes_can_be_told(self) -> Self:
+    def _shapes_can_be_distinguished(self) -> Self:
         """Refuse a claim that no table could bear out or contradict."""
         runs = {row.name for row in self.rows if row.method}
         for shape in self.shape:

@@ -175,8 +175,8 @@ def _interval(
     draw, cases = np.random.default_rng(0), len(sure)
     drawn = []
     for _ in range(RESAMPLES):
-        places = draw.integers(0, cases, cases)
-        found = measure([sure[i] for i in places], [right[i] for i in places])
+        chosen = draw.integers(0, cases, cases)
+        found = measure([sure[i] for i in chosen], [right[i] for i in chosen])
         drawn += [] if found is None else [found]
     low, high = np.quantile(drawn, [0.025, 0.975])
     return value, float(low), float(high)

@@ -81,7 +81,7 @@ class Words(BaseModel):
     words: str = Field(description="a word or name that the sentences contain, exactly as they write it")
 
 
-class Place(BaseModel):
+class PassageLocation(BaseModel):
     """The arguments of ``read``."""
 
     passage: int = Field(description="the number of a passage of the document")
@@ -91,7 +91,9 @@ TOOLS = (
     Tool("search", "Search the corpus for passages. Long texts are cut.", Query),
     Tool("find", "Find the sentences with a word in the whole document that a passage is from.", Words),
     Tool(
-        "read", "Read on in the document that a passage is from: the rest of its text, and what is next to it.", Place
+        "read",
+        "Read on in the document that a passage is from: the rest of its text, and what is next to it.",
+        PassageLocation,
     ),
 )
 

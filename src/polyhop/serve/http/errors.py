@@ -143,8 +143,10 @@ def install(app: FastAPI) -> None:
         if first["type"] == "json_invalid":
             why = f"the body is no valid JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
             return reply(body("invalid_request", why), 422)
-        place = ".".join(str(part) for part in first["loc"][1:])[:200]
-        return reply(body("invalid_request", f"{place}: {first['msg']}" if place else first["msg"], place), 422)
+        location = ".".join(str(part) for part in first["loc"][1:])[:200]
+        return reply(
+            body("invalid_request", f"{location}: {first['msg']}" if location else first["msg"], location), 422
+        )
 
     app.add_exception_handler(PolyhopError, raised)
     app.add_exception_handler(HTTPException, refused)
