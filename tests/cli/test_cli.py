@@ -292,6 +292,7 @@ def test_an_interrupt_is_answered_in_a_word(cli: Cli, monkeypatch: pytest.Monkey
     assert cli("methods") == (130, "", "polyhop: stopped\n")
 
 
+@pytest.mark.slow
 def test_the_demo_is_short_unless_all_is_wanted(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("polyhop.cli.ask.SHOWN", 1)
     monkeypatch.setattr("polyhop.cli.ask.MEASURED", 2)

@@ -231,6 +231,7 @@ def test_an_interrupt_leaves_the_terminal_clean(opened: list[Terminal], corpus: 
     assert "Traceback" not in terminal.shown
 
 
+@pytest.mark.slow
 @on_a_terminal
 def test_quiet_shows_nothing(opened: list[Terminal], corpus: Path) -> None:
     terminal = started(opened, corpus, "0.5", "--quiet", "--json")

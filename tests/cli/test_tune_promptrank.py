@@ -94,6 +94,7 @@ def test_a_generator_is_a_model_that_fills_gaps(cli: Cli, demo: Any) -> None:
     assert "a T5 that fills gaps writes instructions, as in hf:t5-base" in result.err
 
 
+@pytest.mark.slow
 def test_generated_instructions_are_kept_and_not_made_again(
     cli: Cli, demo: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

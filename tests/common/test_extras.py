@@ -46,6 +46,7 @@ def test_table_agrees_with_the_package() -> None:
     assert declared["all"] == [f"polyhop[{','.join(EXTRA_MODULES)}]"]
 
 
+@pytest.mark.slow
 def test_every_distribution_of_an_extra_is_imported() -> None:
     declared = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]
     named = {module for path in (ROOT / "src").rglob("*.py") if path.name != "extras.py" for module in modules_in(path)}

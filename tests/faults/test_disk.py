@@ -181,6 +181,7 @@ def complaint(work: Callable[[Path], object], folder: Path) -> str:
     return ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["run.json", "predictions.jsonl"])
 def test_a_damaged_run_is_named_or_resumes_without_loss_or_repeats(name: str, whole: Path, tmp_path: Path) -> None:
     draw = random.Random(name)

@@ -143,6 +143,7 @@ def _total(persona: str, rendering: Rendering) -> Counter[str]:
     return sum((outcome(method, persona, rendering).calls for method in SYSTEMS), Counter[str]())
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_was_counted() -> None:
     if os.environ.get("POLYHOP_GOLDEN") == "write":
         PAGE.write_text(page(), encoding="utf-8")

@@ -92,6 +92,7 @@ def test_an_unknown_profile_stops_a_run_before_its_first_call() -> None:
     assert not lm.calls
 
 
+@pytest.mark.slow
 def test_a_run_is_rescored_from_its_lines_alone(tmp_path: Path) -> None:
     run(tmp_path / "run", metrics="tor")
     before = held(tmp_path / "run")

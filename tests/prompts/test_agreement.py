@@ -52,6 +52,7 @@ def test_yes_and_no_are_answers_with_or_without_an_explanation() -> None:
     assert not any(map(is_yes_or_no, ("No Country for Old Men", "Norway", "a volcano", "")))
 
 
+@pytest.mark.slow
 def test_many_numbers_are_compared_in_linear_time() -> None:
     assert not agree("1 May 1999, 7; " * 20_000, "8 " * 20_000)
 

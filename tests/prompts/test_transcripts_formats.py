@@ -218,6 +218,7 @@ def test_no_triplet_is_found_where_none_was_written() -> None:
     assert {source: count for source, count in wrong.items() if count} == {"agent hotpotqa_llama runs": 1}
 
 
+@pytest.mark.slow
 def test_nothing_is_taken_for_a_review() -> None:
     texts = itertools.chain.from_iterable(transcripts.outputs().values())
     assert not any(read(task, text) for text in set(texts) for task in ("tor.review", "tor.merged", "tor.complete"))

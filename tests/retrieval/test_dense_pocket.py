@@ -85,6 +85,7 @@ def test_queries_and_passages_are_vectors_of_length_one() -> None:
     assert np.array_equal(np.concatenate([encoder.passages([passage]) for passage in PASSAGES]), passages)
 
 
+@pytest.mark.slow
 def test_it_searches_without_torch() -> None:
     code = (
         "import sys, polyhop\n"

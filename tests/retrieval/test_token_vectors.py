@@ -48,6 +48,7 @@ def test_scores_equal_a_plain_implementation() -> None:
         assert max_sims(query, passages) == pytest.approx(plain, abs=7 * 128 / 2**20)
 
 
+@pytest.mark.slow
 def test_codes_change_a_score_by_less_than_a_thousandth() -> None:
     draw = np.random.default_rng(1)
     off = []

@@ -128,6 +128,7 @@ def test_the_tables_of_answers_weigh_raw_values_as_the_papers_reader_does() -> N
     assert (chosen["combine"], chosen["path_weight"]) == ("scaled", 0.5)
 
 
+@pytest.mark.slow
 def test_what_is_ours_and_the_demonstrations_are_printed(tmp_path: Path) -> None:
     arguments = ["reproduce", "promptrank/table2", "--limit", "1", "--repeat", "1", "--out", str(tmp_path)]
     printed = " ".join(CliRunner().invoke(app, arguments).output.split())

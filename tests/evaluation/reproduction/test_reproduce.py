@@ -174,6 +174,7 @@ def test_it_goes_on_where_it_was_and_asks_nothing_twice(hotpotqa: dict[str, Benc
     assert all((tmp_path / run / "metrics.json").is_file() for run in kept["runs"])
 
 
+@pytest.mark.slow
 def test_tables_share_runs(hotpotqa: dict[str, Benchmark], tmp_path: Path) -> None:
     reproduce("tor/table2", hotpotqa, knows("Oslo"), out=tmp_path)
     again = knows("Oslo")

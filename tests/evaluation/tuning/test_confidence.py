@@ -33,6 +33,7 @@ def rows(count: int = 400, *, seed: int = 0) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_a_fit_is_better_calibrated_and_orders_better() -> None:
     fit = fit_confidence([("a", rows()), ("b", rows(seed=1))], "m")
     for method in fit.fits:

@@ -303,6 +303,7 @@ def test_only_what_was_measured_with_the_same_counts(tmp_path: Path) -> None:
         assert world.searches
 
 
+@pytest.mark.slow
 def test_a_line_cut_short_is_measured_again_and_a_broken_one_is_named(tmp_path: Path) -> None:
     tuned(World(), work=tmp_path)
     file = tmp_path / "measured.jsonl"

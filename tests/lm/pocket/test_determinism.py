@@ -44,7 +44,10 @@ def outcome(answer: Answer) -> tuple[Any, ...]:
     return answer.text, answer.confidence, [passage.id for passage in answer.passages]
 
 
-@pytest.mark.parametrize(("method", "settings"), [("hops", {"keep": 2}), ("tor", {"widths": (2, 1)})])
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [pytest.param("hops", {"keep": 2}, marks=pytest.mark.slow), ("tor", {"widths": (2, 1)})],
+)
 async def test_a_question_gets_the_same_twice_and_amid_others(method: str, settings: dict[str, Any]) -> None:
     asked, retriever = QUESTIONS[0], "hybrid:bm25+dense:pocket"
     clear_caches()
