@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -396,6 +397,9 @@ async def test_docs_show_every_operation_and_need_no_script() -> None:
         for verb in verbs:
             assert f"<code>{verb.upper()} {path}</code>" in html
     assert "<code>abstain_below</code>" in html
+    assert html.index("POST /v1/ask") < html.index("GET /health")
+    undescribed = re.findall(r"<code>(\w+)</code></th><td>body</td><td>[^<]*</td><td></td>", html)
+    assert not {"question", "method", "max_calls", "query", "k"} & set(undescribed)
     assert "<script" not in html
     assert "http://" not in html
     assert "https://" not in html

@@ -23,7 +23,7 @@ SHOWN, MEASURED = 3, 20
 NEXT_STEPS = """
 Next, with a folder of your own:
   polyhop ask "YOUR QUESTION" --corpus YOUR_FOLDER
-  polyhop serve --corpus YOUR_FOLDER    a web page and an API (pip install 'polyhop[serve]')"""
+  polyhop serve --corpus YOUR_FOLDER    (a web page; needs polyhop[serve])"""
 
 app = opt.new_app()
 

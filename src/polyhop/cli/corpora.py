@@ -253,7 +253,7 @@ def index_triplets(
         opt.option(metavar="DIR", help="Write model calls to batch files in this folder, and read their results."),
     ] = None,
     limit: Annotated[int | None, opt.option(min=1, help="Only the first N passages that the file lacks.")] = None,
-    concurrency: opt.Concurrency = 16,
+    concurrency: Annotated[int, opt.option(min=1, help="Number of passages read at the same time.")] = 16,
     language: opt.Language = None,
     skip_bad: opt.SkipBad = False,
     as_json: opt.Json = False,

@@ -209,7 +209,10 @@ def mcp(
     ),
     port: Annotated[int, opt.option(help="The port, for http.")] = 8010,
 ) -> None:
-    """Serve tools to agents over MCP. The Model Context Protocol: answer_question, search_passages, get_trace."""
+    """Serve tools to agents over MCP.
+
+    The tools of this server of the Model Context Protocol: answer_question, search_passages and get_trace.
+    """
     require("mcp", "mcp", "polyhop mcp")
     from polyhop.serve.logs import log_to_stderr
     from polyhop.serve.mcp import run

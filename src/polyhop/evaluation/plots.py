@@ -90,7 +90,7 @@ def scatter(title: str, dots: Sequence[Dot], *, x_label: str, y_label: str, note
 
     ``note`` is written below, on as many lines as needed.
     """
-    left, right, top, bottom, height = 40.0, WIDTH - 12.0, 24.0, 250.0, 292.0
+    left, right, top, bottom, height = 40.0, WIDTH - 20.0, 24.0, 250.0, 292.0
     costs = [dot.x for dot in dots]
     logarithmic = min(costs) > 0 and max(costs) > 20 * min(costs)
     x_ticks = _decades(min(costs), max(costs)) if logarithmic else _ticks(0, max(costs))

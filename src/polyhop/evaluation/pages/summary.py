@@ -157,13 +157,15 @@ def _runs(reports: Reports, metric: str) -> list[Bar]:
 
 
 def _cost(reports: Reports, cost: str) -> str:
-    """Empty for a single run, and if runs share no question or no metric."""
+    """Empty for a single run, if runs share no question or no metric, and if all cost the same."""
     if len(reports) < 2:
         return ""
     try:
-        return cost_plot(reports, cost)
+        points = frontier(reports, cost, shared_metric(reports))
     except UsageError:
         return ""
+    differ = len({f"{point.cost:.2g}" for point in points.values()}) > 1
+    return cost_plot(reports, cost) if differ else ""
 
 
 def cost_plot(reports: Reports, cost: str, metric: str | None = None) -> str:

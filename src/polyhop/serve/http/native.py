@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from annotated_types import Ge, Le
 from pydantic import BaseModel, ConfigDict, Field
 
+from polyhop.engine.options import REQUEST_LIMITS
 from polyhop.methods.meanings import literals, meaning, takes_many, takes_number
 from polyhop.methods.registry import Method, Setting, methods
 from polyhop.serve.http.errors import WRONG_USE, error_response
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 PAGE_SIZE = 100
 """Default number of a run's questions per page."""
+_CORPUS = "A corpus of /v1/corpora; by default the first."
 
 
 class Body(BaseModel):
@@ -35,25 +37,30 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
+def _limit(name: str, *, gt: float, le: float | None = None) -> Any:
+    """Return the field of a limit, described as on the command line."""
+    return Field(default=None, description=REQUEST_LIMITS[name].help, gt=gt, le=le)
+
+
 class How(Body):
     """Options of a question. Limits may be stricter than the server's, never looser."""
 
-    kind: Kind = "qa"
+    kind: Kind = Field(default="qa", description="Kind of question.")
     settings: dict[str, Any] = Field(
         default_factory=dict, description="Settings of the method; /v1/methods lists them."
     )
-    max_calls: int | None = Field(default=None, gt=0)
-    max_tokens: int | None = Field(default=None, gt=0)
-    max_seconds: float | None = Field(default=None, gt=0)
-    abstain_below: float | None = Field(default=None, gt=0, le=1)
+    max_calls: int | None = _limit("max_calls", gt=0)
+    max_tokens: int | None = _limit("max_tokens", gt=0)
+    max_seconds: float | None = _limit("max_seconds", gt=0)
+    abstain_below: float | None = _limit("abstain_below", gt=0, le=1)
 
 
 class AskBody(How):
     """A question."""
 
-    question: str = Field(min_length=1, examples=["Where was the director of Alien born?"])
-    method: str | None = None
-    corpus: str | None = None
+    question: str = Field(min_length=1, description="The question.", examples=["Where was the director of Alien born?"])
+    method: str | None = Field(default=None, description="A method of /v1/methods; by default the server's.")
+    corpus: str | None = Field(default=None, description=_CORPUS)
     stream: bool = Field(default=False, description="Send every step as it happens, as server-sent events.")
 
     def to_request(self) -> AskRequest:
@@ -64,9 +71,9 @@ class AskBody(How):
 class SearchBody(Body):
     """A search."""
 
-    query: str = Field(min_length=1)
-    k: int = Field(5, ge=1, le=MAX_PASSAGES)
-    corpus: str | None = None
+    query: str = Field(min_length=1, description="The search query.")
+    k: int = Field(5, ge=1, le=MAX_PASSAGES, description="Number of passages.")
+    corpus: str | None = Field(default=None, description=_CORPUS)
 
 
 class AnswerShape(BaseModel):

@@ -19,10 +19,11 @@ _HEAD = """<!doctype html>
 
 
 def reference(document: Mapping[str, Any]) -> str:
-    """Return an OpenAPI document as HTML."""
+    """Return an OpenAPI document as HTML: first the API, then the routes of whoever runs the server."""
+    paths = sorted(document["paths"].items(), key=lambda item: not item[0].startswith("/v1/"))
     operations = [
         _operation(verb.upper(), path, operation, document)
-        for path, verbs in document["paths"].items()
+        for path, verbs in paths
         for verb, operation in verbs.items()
     ]
     return f"{_HEAD}{''.join(operations)}</main></body></html>"
@@ -51,14 +52,15 @@ def _properties(schema: Mapping[str, Any], document: Mapping[str, Any]) -> Itera
 
 
 def _row(name: str, location: str, schema: Mapping[str, Any], required: bool) -> str:
-    said = [schema.get("description", ""), "required" if required else "", _default(schema)]
+    said = [schema.get("description", "").rstrip("."), "required" if required else "", _default(schema)]
     cells = [location, _type(schema), "; ".join(part for part in said if part)]
     shown = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
     return f'<tr><th scope="row"><code>{escape(name)}</code></th>{shown}</tr>'
 
 
 def _default(schema: Mapping[str, Any]) -> str:
-    return "" if schema.get("default") is None else f"default: {schema['default']}"
+    default = schema.get("default")
+    return "" if default is None else f"default: {str(default).lower() if isinstance(default, bool) else default}"
 
 
 def _type(schema: Mapping[str, Any]) -> str:
