@@ -166,8 +166,8 @@ class Meter:
         return self.budget.max_calls is None or self.calls < self.budget.max_calls - reserve
 
     def check(self, *, call: bool) -> None:
-        """Raise ``BudgetSpent`` if nothing more may be gathered; ``call``: by a language model call, as opposed to a
-        search or a reading."""
+        """Raise ``BudgetSpent`` if nothing more may be gathered; ``call``: the next step is a language model call, not
+        a search or a reading."""
         budget = self.budget
         if call and not self.has_calls_left(reserve=1):
             raise BudgetSpent("max_calls")

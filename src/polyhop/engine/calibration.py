@@ -1,8 +1,9 @@
 """Calibration: the probability that an answer is right, from what its model and its method say of it.
 
 A small logistic model per method and language model, fitted on answers to labelled questions by ``polyhop tune
-confidence`` (``evaluation/tuning/confidence.py``). Its file also says how probable support is by the features of a
-reading of the cited passages, from which probability an answer is supported, and below which confidence it is withheld.
+confidence`` (``evaluation/tuning/confidence.py``). Its file also has the weights that turn the features of a reading of
+the cited passages into a probability of support, the probability from which an answer counts as supported, and the
+confidence below which it is withheld.
 The calibration of ``pocket`` is shipped.
 """
 
@@ -26,7 +27,7 @@ Weights: TypeAlias = Mapping[str, float]
 ANY = "*"
 """The name of the weights for methods that have none of their own."""
 SUPPORTED_FROM = 0.5
-"""The probability of a reading from which an equal answer is supported, unless a calibration says otherwise."""
+"""The minimum probability at which a reading with an equal answer supports it, unless a calibration sets another."""
 SHIPPED = Path(__file__).parents[1] / "lm" / "pocket" / "tables" / "confidence.json"
 _SUREST = 0.99
 

@@ -63,8 +63,8 @@ class Call:
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
-        """The key that identical calls share: all that makes their request, but the room that is added for thoughts. It
-        outlives the call, so that it holds the hashes of the texts."""
+        """The key that identical calls share: everything in their request except the room added for thoughts. It
+        outlives the call, so it holds hashes instead of texts."""
         own = (self.prompt.task.name, self.model.name, *self.settings.values(), freeze(self.extra_body))
         return (*own, *map(text_digest, self.texts))
 
@@ -124,7 +124,7 @@ class Call:
     def read(self, reply: Completion, *, may_grow: bool) -> tuple[Output | None, str]:
         """Return the reply's output, or None and what is wrong with it.
 
-        If the call ``may_grow``, a text is not read of which thoughts may have cut the end.
+        If the call ``may_grow``, a text is not read if thoughts may have cut off its end.
         """
         if not isinstance(reply, Completion):
             raise UsageError(
@@ -147,8 +147,8 @@ class Call:
         return output.with_completion(reply, self.question, self.fields), ""
 
     def in_text(self) -> Self:
-        """Render a call again in text that ``auto`` asked in json, with its turns of a retry; or one that continues a
-        text, with that in the user's turn."""
+        """Render again in text a call that ``auto`` asked in json, with the turns of its retry; or a call that
+        continues a text, with that text in the user's turn."""
         if self.prompt.task.continues:
             fields = {**self.fields, "form": "shown"}
             settings = {**self.settings, "stop": ()}  # a copy of the text would end at its first one
@@ -241,7 +241,8 @@ class Caller:
 
     ``max_tokens_per_call`` replaces the token cap of every call, which its prompt file or its method sets otherwise.
     ``reasoning_tokens`` are added to the cap for thoughts; None adds ``HEADROOM`` for models that are found to think.
-    ``rendering``: ``auto`` asks each model in the form that it prefers. ``kind`` is told to tasks with that field.
+    ``rendering``: ``auto`` asks each model in the form that it prefers. Tasks with a field ``kind`` are given the
+    question's ``kind``.
     ``allow_unanswerable`` switches on the part of a prompt that lets its reply decline to answer (``MAY_DECLINE``).
     """
 

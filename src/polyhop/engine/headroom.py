@@ -41,7 +41,7 @@ class Headroom:
         return replace(self, tokens=0, found=False)
 
     def is_refused(self, error: Exception) -> bool:
-        """Return True if a server's error may go away without the room that was added by itself."""
+        """Return True if a server's error may go away without the room that was added automatically."""
         return self.found and bool(_REFUSED.search(str(error)))
 
     def remedy(self, cap: int) -> str:

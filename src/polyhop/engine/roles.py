@@ -16,7 +16,7 @@ RoleOptions = Mapping[str, Mapping[str, Any]]
 """Options by role or task, and ``default`` for all; the most specific of task, role and ``default`` is used."""
 
 _MIN_VALUES: Mapping[str, int] = {"temperature": 0, "max_tokens_per_call": 1, "reasoning_tokens": 0}
-"""The options of polyhop's own that a role or task may have, and the least value of each."""
+"""Polyhop's own options of a role or task, and the minimum value of each."""
 
 _SET_BY: Mapping[str, str] = {
     **dict.fromkeys(("max_tokens", "max_completion_tokens"), "set it by --max-tokens-per-call (max_tokens_per_call)"),

@@ -1,8 +1,8 @@
-"""Support: whether the cited passages, read alone, give the answer. One rule for all methods.
+"""Support: the cited passages, read alone, give the answer. One rule for all methods.
 
-Who reads the passages: with ``verify_support`` the language model, in one call more; by default pocket's reader if the
-model is ``pocket``; else nobody, and only the answer's words are looked for. The result depends on the question, its
-kind, the answer and the cited passages alone, whatever the method knew besides.
+With ``verify_support`` the language model reads the passages, in one more call; by default pocket's reader does if the
+model is ``pocket``; else nothing reads them, and only the answer's words are looked for. The result depends on the
+question, its kind, the answer and the cited passages alone, whatever the method knew besides.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from polyhop.engine.run import Run
 
 CONTRADICTED_FROM = 0.8
-"""The probability of the reading from which another answer of the same kind contradicts."""
+"""The minimum probability of a reading at which another answer of the same kind contradicts this one."""
 MAX_PASSAGES = 10
 """The maximum number of cited passages that are read again."""
 _MIN_COVERAGE = 0.5  # share of the question's words in passages that bear on it

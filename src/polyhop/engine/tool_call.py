@@ -180,7 +180,7 @@ class Conversations:
         """Return the call with tools and the turns after its prompt. Results of tools are made harmless.
 
         ``auto`` asks it in text. It never has a JSON schema, which would forbid calls on many servers.
-        Raises ``UsageError`` for tools or a choice that cannot be.
+        Raises ``UsageError`` for tools or a choice that are not possible.
         """
         check_tools(tools, choice)
         plain = call.in_text() if call.chosen else call

@@ -1,7 +1,7 @@
 """Agreement of two short texts: an answer and a reader's span, or two queries for the same thing.
 
-Ours, for ``searchain``: the paper takes a span for consistent if the answer contains it, and its code compares queries
-by a model of question similarity.
+This rule is ours, for ``searchain``: in the paper a span is consistent if the answer contains it, and the code compares
+queries by a model of question similarity.
 """
 
 from __future__ import annotations

@@ -104,7 +104,8 @@ def without_copies(text: str, shown: str) -> str:
 
 @lru_cache(maxsize=256)
 def _originals(shown: str) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return the lines that were shown, and those of them that no reply writes by chance; equal for calls of a task."""
+    """Return the lines that a call showed, and those of them that no reply contains by chance; the same for all calls
+    of a task."""
     copied = tuple(bare for line in shown.splitlines() if (bare := _bare(line)))
     return copied, frozenset(filter(_tells, copied))
 
@@ -132,7 +133,7 @@ def _bare(line: str) -> str:
 
 
 def _tells(line: str) -> bool:
-    """Return True if a line of a reply that equals this one is a copy of it, and no line of its own."""
+    """Return True if an equal line in a reply can only be a copy of this one."""
     return bool(_SLOT.search(line) or _CHOICE.search(line)) or len(line.split()) >= MIN_ECHO_WORDS
 
 

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 MAX_OBJECTS = 100
-"""Opening braces of a reply that are tried as the start of a JSON object; a reply of more has none."""
+"""Maximum number of opening braces tried as the start of a JSON object; a reply with more has no object."""
 _JSON = json.JSONDecoder(strict=False)  # models leave line breaks inside strings
 _LINE_END = re.compile(r"[ \t`*\]]*+(?:\n|\Z)")
 _BRACE = re.compile(r"[{}]")

@@ -103,8 +103,8 @@ def _last_sentence(text: str) -> str | None:
 
 
 def _is_prose(sentence: str) -> bool:
-    """Return True for words that are no noise: printable, of a sentence's length, not one of them on and on, and no
-    number of an item that is missing."""
+    """Return True unless the words are noise: not printable, longer than a sentence, one word repeated, or the number
+    of a missing item."""
     words = sentence.casefold().split()
     is_varied = len(words) <= MIN_VARIED_WORDS or 2 * len(set(words)) > len(words)
     if not is_varied or _LIST_NUMBER.fullmatch(sentence):

@@ -80,7 +80,7 @@ _FORMED = re.compile(r"\banswers? (?:is|are)\b|^[^\w\n]*+answer[^\w\n]*:|[\[}]",
 def reply_parts(text: str, fields: Fields) -> Iterator[str]:
     """Yield a reply up to the point at which the model goes on to its own question, as base models do; then all of it.
 
-    A line "Question:" is no such position if the call's fields hold one, which the reply may quote. Control tokens are
+    A line "Question:" is no such point if the call's fields contain one, which the reply may quote. Control tokens are
     defused in everything that is shown.
     """
     if len(text) > MAX_REPLY_CHARS:
@@ -230,7 +230,7 @@ def from_marker(text: str, *names: str) -> str:
 
 
 def without_thoughts(text: str) -> str:
-    """Return a reply without its "Thought:" and "Analysis:" lines, whose marks are those it thinks of."""
+    """Return a reply without its "Thought:" and "Analysis:" lines, whose marks are only considered."""
     return _REASONING.sub("", text)
 
 

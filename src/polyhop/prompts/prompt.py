@@ -36,7 +36,7 @@ _EXAMPLE_SWITCHES = {"thoughts": True, "asks_query": True, "mode": "evidence", "
 """Switches of a call that is only shown; the others are off."""
 NO_EXAMPLE = "{} has no demonstrations to show a call from: see its prompt without --rendered"
 LONG_TOKENS = 512
-"""The least token cap that a prompt file sets for a question whose answer is a paragraph."""
+"""The minimum token cap for a question whose answer is a paragraph."""
 _PROSE = {"rationale", "thought", "summary"}
 """Fields of prose, whose beginning is worth reading if the rest was cut."""
 _ONE_OBJECT = "the reply must be one JSON object"
@@ -77,7 +77,7 @@ class Prompt:
 
     def render(self, fields: Mapping[str, Any], *, rendering: Rendering = "text", shots: int = 3) -> list[Turn]:
         """Render the chat messages of a call: instruction and ``shots`` demonstrations (a stable head, which servers
-        can cache), then the call's own input. The kind of the question is qa if ``fields`` do not tell it."""
+        can cache), then the call's own input. The kind of the question is qa if ``fields`` has none."""
         fields = {"kind": "qa", MAY_DECLINE: False, **fields}
         if self.task.continues:
             begun = "" if fields["form"] == "shown" else fields["assistant"]
@@ -280,7 +280,7 @@ def tests_of(*templates: Template) -> Tests:
 
 
 def _case(fields: Mapping[str, Any], tests: Tests) -> tuple[str | bool, ...]:
-    """Return all that the conditions see of a call's fields: it decides which parts are shown."""
+    """Return the part of a call's fields that the conditions test, which decides what is shown."""
     return tuple([str(fields.get(name)) if valued else bool(fields.get(name)) for name, valued in tests])
 
 

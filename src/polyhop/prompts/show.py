@@ -105,8 +105,8 @@ def _within(title: str, text: str) -> str:
 
 
 def show_evidence(evidence: Sequence[Mapping[str, Any]], fields: Mapping[str, Any]) -> str:
-    """Show the evidence pool: as ToR's fusions do (Tables 10 to 12) by ``mode`` ``repeated``, ``analysis`` or
-    ``paragraph``; else each passage once, then the assertions with the numbers of their passages."""
+    """Show the evidence pool. The modes ``repeated``, ``analysis`` and ``paragraph`` show it as ToR's fusions do
+    (Tables 10 to 12); by default each passage is shown once, then the assertions with the numbers of their passages."""
     passages = list(dict.fromkeys(passage for piece in evidence for passage in piece["passages"]))
     match fields.get("mode"):
         case "paragraph":

@@ -53,7 +53,7 @@ class Solved:
     seen: int
     """The number of steps that a task of a single turn has behind it."""
     odd: bool
-    """True for every other question: where there are two sides, its demonstrations take the second."""
+    """True for every second question: a demonstration with two sides then takes the second."""
 
     @property
     def sentences(self) -> list[str]:

@@ -103,7 +103,8 @@ def key(triplet: Mapping[str, str]) -> tuple[str, ...]:
 
 
 ALIKE = 0.8
-"""The share of common words from which a triplet of a reply is one that was given, in a slightly different wording."""
+"""The minimum share of common words at which a triplet of a reply counts as a given one in a slightly different
+wording."""
 
 
 def named_triplets(named: Iterable[Mapping[str, str]], given: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:

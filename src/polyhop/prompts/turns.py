@@ -154,7 +154,7 @@ def _unfinished(q: Solved) -> Iterator[Turn]:
 
 
 def _reviewed(q: Solved) -> Iterator[Turn]:
-    """A path of the steps seen; of the passage that does not help if there are none."""
+    """A path of the steps seen; if there are none, of the passage that does not help."""
     yield after(q, q.seen).showing(passages=[step.passage for step in q.steps[: q.seen]] or [q.other])
 
 
@@ -191,7 +191,7 @@ def _concluded(q: Solved) -> Iterator[Turn]:
 
 
 def _summarized(q: Solved) -> Iterator[Turn]:
-    """The facts of the passages; of the passage that does not help there are none."""
+    """The facts of the passages; the passage that does not help has none."""
     found = after(q, len(q.steps)).showing(passages=[q.other] if q.odd else q.passages)
     yield found.giving(summary="" if q.odd else q.summary)
 
