@@ -7,6 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from polyhop.common.extras import require
 
 WORDS = "who made the film dark mill was by rolf anders in paris a 1931 city river of and born director what is".split()
@@ -15,6 +17,13 @@ TEMPLATE = (
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
 SHAPES = ("t5", "gpt2", "llama", "opt")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_torch_thread() -> None:
+    """Torch on one thread, in every test of a file that imports this; the file is skipped without torch."""
+    pytest.importorskip("torch").set_num_threads(1)
+    pytest.importorskip("transformers")
 
 
 def make(folder: Path, shape: str, *, seed: int = 0, positions: int = 512) -> Path:

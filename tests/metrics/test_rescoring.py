@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 import polyhop
 from polyhop import Passage, Question, ScriptedLM
 from polyhop.answer import Answer
-from polyhop.cli import main
 from polyhop.errors import UnknownName, UsageError
 from polyhop.evaluation.predictions import prediction, scored
 from polyhop.evaluation.report import Report
@@ -23,6 +21,9 @@ from polyhop.evaluation.store import read_predictions, read_report
 from polyhop.metrics import PROFILES, Prediction, score
 from polyhop.trace import Trace, Usage
 from polyhop.types import Citation, Evidence
+from tests.kit.terminal import Cli, cli
+
+__all__ = ["cli"]
 
 CORPUS = [
     Passage("p0", "Alien", "Alien is a film. Ridley Scott directed it.", metadata={"sentences": [0, 17]}),
@@ -230,23 +231,7 @@ def test_triples_are_the_graphs_with_its_variables_bound() -> None:
 # --- the command line --------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:
-    def run(*arguments: str | Path) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["polyhop", *map(str, arguments)])
-        monkeypatch.setenv("COLUMNS", "160")
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        output = capsys.readouterr()
-        return code, output.out, output.err
-
-    return run
-
-
-def test_report_metrics_on_the_command_line(cli: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+def test_report_metrics_on_the_command_line(cli: Cli, tmp_path: Path) -> None:
     run(tmp_path / "run")
     code, out, err = cli("report", tmp_path / "run", "--metrics", "squad,tor,2wiki")
     assert code == 0
@@ -259,7 +244,7 @@ def test_report_metrics_on_the_command_line(cli: Callable[..., tuple[int, str, s
     assert "did you mean 'squad'" in err
 
 
-def test_run_metrics_on_the_command_line(cli: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+def test_run_metrics_on_the_command_line(cli: Cli, tmp_path: Path) -> None:
     command = ("run", "--dataset", "demo", "--method", "one-r", "--limit", "2", "--metrics", "flashrag", "--json")
     code, out, _ = cli(*command)
     assert code == 0

@@ -31,6 +31,9 @@ from polyhop.retrieval.colbert import Colbert, ColbertCheckpoint, ColbertReranke
 from polyhop.trace import Searched
 from polyhop.types import Passage
 from tests.kit import colbert, tiny_models
+from tests.kit.tiny_models import one_torch_thread
+
+__all__ = ["one_torch_thread"]
 
 pytestmark = pytest.mark.extra
 
@@ -45,12 +48,6 @@ PASSAGES = [
     for at in range(30)
 ]
 QUERY = "Who made the Dark Mill?"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _torch() -> None:
-    pytest.importorskip("torch").set_num_threads(1)
-    pytest.importorskip("transformers")
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,9 @@ from polyhop.retrieval.encoders.base import Pooled, shown
 from polyhop.types import Passage
 from tests.kit import encoders as kit
 from tests.kit import tiny_models
+from tests.kit.tiny_models import one_torch_thread
+
+__all__ = ["one_torch_thread"]
 
 pytestmark = pytest.mark.extra
 
@@ -27,12 +30,6 @@ DRAW = random.Random(4)
 TEXTS = ["river", "Who made the Dark Mill?", *(tiny_models.text(DRAW, count) for count in (1, 3, 9, 20, 60, 200))]
 PASSAGES = [Passage(f"p{at}", "Dark Mill" if at % 2 else "", f" {text}\n") for at, text in enumerate(TEXTS)]
 PROMPTS = {"query": "query: ", "document": "passage: "}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _torch() -> None:
-    pytest.importorskip("torch").set_num_threads(1)
-    pytest.importorskip("transformers")
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,9 @@ from polyhop.retrieval.vectors import encodings
 from polyhop.types import Passage
 from tests.kit import encoders as kit
 from tests.kit import tiny_models
+from tests.kit.tiny_models import one_torch_thread
+
+__all__ = ["one_torch_thread"]
 
 pytestmark = pytest.mark.extra
 
@@ -31,12 +34,6 @@ TEXTS = ["river", "Who made the Dark Mill?", *(tiny_models.text(DRAW, count) for
 PASSAGES = [Passage(f"p{at}", "Dark Mill" if at % 2 else "", f" {text}\n") for at, text in enumerate(TEXTS)]
 INSTRUCT = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
 END = {"add_eos_token": True, "eos_token": "</s>"}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _torch() -> None:
-    pytest.importorskip("torch").set_num_threads(1)
-    pytest.importorskip("transformers")
 
 
 def states(folder: Path, text: str, start: str, end: str) -> Any:

@@ -21,6 +21,9 @@ from polyhop.retrieval.reranking.cross_encoder import CrossEncoder
 from polyhop.types import Passage
 from tests.kit import encoders as kit
 from tests.kit import tiny_models
+from tests.kit.tiny_models import one_torch_thread
+
+__all__ = ["one_torch_thread"]
 
 pytestmark = pytest.mark.extra
 
@@ -30,12 +33,6 @@ PASSAGES = [
     for at in range(25)
 ]
 QUERIES = ["river", " Who made the Dark Mill? ", tiny_models.text(DRAW, 100)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _torch() -> None:
-    pytest.importorskip("torch").set_num_threads(1)
-    pytest.importorskip("transformers")
 
 
 def make(folder: Path, labels: int = 1, kind: str = "Bert") -> Path:

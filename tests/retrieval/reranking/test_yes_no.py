@@ -15,6 +15,9 @@ from polyhop.retrieval.reranking.cross_encoder import CrossEncoder
 from polyhop.types import Passage
 from tests.kit import encoders as kit
 from tests.kit import tiny_models
+from tests.kit.tiny_models import one_torch_thread
+
+__all__ = ["one_torch_thread"]
 
 pytestmark = pytest.mark.extra
 
@@ -29,12 +32,6 @@ BEFORE = (
     'provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n'
 )
 AFTER = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _torch() -> None:
-    pytest.importorskip("torch").set_num_threads(1)
-    pytest.importorskip("transformers")
 
 
 @pytest.fixture(scope="module")
