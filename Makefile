@@ -3,8 +3,8 @@
 PYTHON ?= $(shell for name in python3 python python3.13 python3.12 python3.11; do \
   "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done)
 TORCH ?= torch==2.13.0
-# One process per core; the tests of a file run in the same process.
-PYTEST_ARGS ?= -n auto --dist loadfile
+# One process per core; the tests of a file run in the same process, the files in the order of tests/conftest.py.
+PYTEST_ARGS ?= -n auto --dist loadfile --no-loadscope-reorder
 MUST_RUN ?= core
 SECONDS ?= 3400
 

@@ -26,6 +26,22 @@ SHARED = Path(__file__).parents[2] / "shared" / "data"
 KINDS = ("shared", "postgres", "extra", "browser")
 """Marks of tests that need more than the core; any other test is of the kind ``core``."""
 
+LONGEST = (
+    "tests/serve/test_page_browser.py",
+    "tests/faults/test_vicious_wires.py",
+    "tests/faults/test_signals.py",
+    "tests/evaluation/test_runs_stateful.py",
+    "tests/retrieval/test_index_stateful.py",
+    "tests/lm/test_cache_stateful.py",
+    "tests/faults/test_vicious.py",
+    "tests/docs/test_site_browser.py",
+    "tests/docs/test_followed.py",
+    "tests/methods/test_fidelity.py",
+    "tests/methods/test_ge_fidelity.py",
+    "tests/methods/test_resp_fidelity.py",
+)
+"""The longest files of ``make test-all``. They begin first, so that no core waits for one of them at the end."""
+
 _skipped: list[tuple[str, str]] = []
 _tally: Counter[str] = Counter()
 _numbers = itertools.count()
@@ -81,6 +97,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--rest"):
         config.hook.pytest_deselected(items=[item for item in items if not _is_of_the_rest(item)])
         items[:] = filter(_is_of_the_rest, items)
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
     for item in items:
         if item.get_closest_marker("shared") and not SHARED.is_dir():
             item.add_marker(pytest.mark.skip(reason="the benchmark samples are not there: ../shared/data"))

@@ -1,4 +1,4 @@
-"""The jobs of ``make soak``: their tests exist, and a failure is a failure."""
+"""Long tests: those of ``make soak`` and the longest of ``make test-all`` exist, and a failed job is a failure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import soak
+from tests.conftest import LONGEST
 
 
 def test_every_job_names_what_exists() -> None:
@@ -14,6 +15,10 @@ def test_every_job_names_what_exists() -> None:
         names = [word for word in job.arguments.split() if not word.startswith("-")]
         files = [name.replace(".", "/") + ".py" if name.startswith("benchmarks.") else name for name in names]
         assert all((soak.ROOT / file).is_file() for file in files), job.name
+
+
+def test_the_longest_files_exist() -> None:
+    assert all((soak.ROOT / file).is_file() for file in LONGEST)
 
 
 def test_a_job_that_fails_is_named_and_one_that_passes_is_not_run_again(
