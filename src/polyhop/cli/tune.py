@@ -15,11 +15,13 @@ from polyhop.engine.options import Group, PipelineOptions
 from polyhop.errors import UsageError
 
 if TYPE_CHECKING:
+    from polyhop.evaluation.tuning.confidence import ConfidenceFit
     from polyhop.evaluation.tuning.grid_search import GridSearchResult
     from polyhop.evaluation.tuning.readers import ReaderFit
+    from polyhop.evaluation.tuning.route import RouteFit
     from polyhop.evaluation.tuning.staged import StagedSearchResult
 
-Found = TypeVar("Found", "ReaderFit", "GridSearchResult", "StagedSearchResult")
+Found = TypeVar("Found", "ReaderFit", "GridSearchResult", "StagedSearchResult", "ConfidenceFit", "RouteFit")
 Labelled = Annotated[Path, opt.option("--dataset", help="Questions with gold answers, in any known format.")]
 TunedCorpus = Annotated[Path, opt.option("--corpus", help=opt.CORPUS_HELP)]
 SettingsOut = Annotated[Path | None, opt.option("--out", help="The settings file to write, for --set-from.")]
@@ -204,25 +206,17 @@ def confidence(
     as_json: opt.Json = False,
 ) -> None:
     """Fit confidence as the probability that an answer is right. From runs on labelled questions, by method."""
-    from polyhop.cli.show import print_json
     from polyhop.cli.stages import print_confidence
     from polyhop.evaluation.store import read_report
     from polyhop.evaluation.tuning.confidence import fit_confidence
-    from polyhop.methods.registry import write_settings
 
     reports = [read_report(run) for run in runs]
     models = sorted({report.lm for report in reports})
     if len(models) > 1:
         raise UsageError(f"the runs are of several models, and a calibration is of one: {', '.join(models)}")
     fit = fit_confidence([(report.method, report.rows) for report in reports], models[0])
-    if out:
-        write_settings(out, fit.file)
-    if as_json:
-        print_json(fit.to_dict())
-    else:
-        print_confidence(fit)
-    if out:
-        say(f"calibration kept in {out}: polyhop ask --calibration {out}")
+    kept = f"calibration kept in {out}: polyhop ask --calibration {out}"
+    end(fit, fit.file, print_confidence, out, as_json, kept)
 
 
 @tune_app.command("route")
@@ -234,22 +228,18 @@ def route(
     as_json: opt.Json = False,
 ) -> None:
     """Fit the classifier of route. From runs of its three strategies on the same labelled questions."""
-    from polyhop.cli.show import print_json
     from polyhop.evaluation.store import read_report
     from polyhop.evaluation.tuning.route import fit_route
-    from polyhop.methods.registry import write_settings
 
     reports = [read_report(run) for run in runs]
     fit = fit_route([(report.method, report.rows) for report in reports])
-    if out:
-        write_settings(out, fit.to_dict())
-    if as_json:
-        print_json(fit.to_dict())
-    else:
-        labels = ", ".join(f"{name} {count:,}" for name, count in fit.labels.items())
-        write(f"labels: {labels}; predicted {100 * fit.accuracy:.0f} % in cross-validation\n")
-    if out:
-        say(f"classifier kept in {out}: polyhop run --method route -o by=classifier -o classifier={out}")
+    kept = f"classifier kept in {out}: polyhop run --method route -o by=classifier -o classifier={out}"
+    end(fit, fit.to_dict(), _print_route, out, as_json, kept)
+
+
+def _print_route(fit: RouteFit) -> None:
+    labels = ", ".join(f"{name} {count:,}" for name, count in fit.labels.items())
+    write(f"labels: {labels}; predicted {100 * fit.accuracy:.0f} % in cross-validation\n")
 
 
 @contextmanager
@@ -263,9 +253,14 @@ def resumable(work: Path | None) -> Iterator[None]:
 
 
 def end(
-    found: Found, settings: Mapping[str, Any], show: Callable[[Found], None], out: Path | None, as_json: bool
+    found: Found,
+    settings: Mapping[str, Any],
+    show: Callable[[Found], None],
+    out: Path | None,
+    as_json: bool,
+    kept: str | None = None,
 ) -> None:
-    """Write the settings that were found, and print the result."""
+    """Write the settings that were found, and print the result. ``kept``: what is said of the file."""
     from polyhop.cli.show import print_json
     from polyhop.methods.registry import write_settings
 
@@ -276,4 +271,4 @@ def end(
     else:
         show(found)
     if out:
-        say(f"settings kept in {out}: polyhop run --method {settings['method']} --set-from {out}")
+        say(kept or f"settings kept in {out}: polyhop run --method {settings['method']} --set-from {out}")

@@ -47,7 +47,7 @@ from polyhop.methods.context import cut_oldest
 from polyhop.methods.references import Found, Recorded, resolve
 from polyhop.methods.registry import method
 from polyhop.prompts.non_answers import is_non_answer
-from polyhop.prompts.tasks.agent import AGENT_ACT, AGENT_FINISH
+from polyhop.prompts.tasks.acting import AGENT_ACT, AGENT_FINISH
 from polyhop.prompts.tasks.answers import Response
 from polyhop.types import Evidence, Passage, Positive, TypedTask
 

@@ -1,9 +1,11 @@
-"""The tasks of methods whose model acts: ReAct (Yao et al., 2023) and in-context Toolformer (Schick et al., 2023).
+"""The tasks of methods whose model acts: ReAct (Yao et al., 2023), in-context Toolformer (Schick et al., 2023), and the
+agent, whose model calls tools until it answers, or must answer.
 
 ``steps`` is ``[{"thought": str | None, "action": str, "argument": str, "passages": [Passage]}]``: ReAct's thoughts,
 actions and observations so far. A search observes its passages; a lookup observes a passage cut down to the sentence.
 ``written`` is ``[{"text": str, "query": str, "passages": [Passage]}]``: Toolformer's text so far, in pieces that each
-end in a call, with the result of that call.
+end in a call, with the result of that call. The agent's steps have no thoughts; they are not in its prompts, but in the
+turns after them.
 """
 
 from __future__ import annotations
@@ -276,3 +278,7 @@ TOOLFORMER_WRITE = Task(
     show={"written": show_written},
 )
 TOOLFORMER_FINISH = reasoned_answer("toolformer.finish", fields=("question", "written"), show={"written": show_written})
+AGENT_ACT = reasoned_answer("agent.act", fields=("question", "steps"), demonstrations="answer.cot", unshown=("steps",))
+AGENT_FINISH = reasoned_answer(
+    "agent.finish", fields=("question", "steps"), demonstrations="answer.cot", unshown=("steps",)
+)
