@@ -29,7 +29,6 @@ KINDS = ("shared", "postgres", "extra", "browser")
 LONGEST = (
     "tests/serve/test_page_browser.py",
     "tests/faults/test_vicious_wires.py",
-    "tests/faults/test_signals.py",
     "tests/evaluation/test_runs_stateful.py",
     "tests/retrieval/test_index_stateful.py",
     "tests/lm/test_cache_stateful.py",
