@@ -6,7 +6,7 @@ import asyncio
 import datetime
 import importlib
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -28,7 +28,7 @@ from polyhop.adapters.base import (
     sources,
 )
 from polyhop.answer import Answer
-from polyhop.errors import LMError, MissingExtra, RetrievalError, UsageError
+from polyhop.errors import LMError, MissingExtra, PolyhopError, RetrievalError, UsageError
 from polyhop.lm.base import LanguageModel, Request
 from polyhop.trace import Step
 from polyhop.types import Evidence, Passage
@@ -191,6 +191,37 @@ async def test_an_error_of_theirs_is_ours_and_names_the_retriever() -> None:
     with pytest.raises(RetrievalError, match="the retriever r: ConnectionError: no route") as raised:
         await ExternalRetriever("r", find)("film", 2)
     assert isinstance(raised.value.__cause__, ConnectionError)
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (lambda: [passage_of({"a": 1}, "text", {})], "the id of a document is {'a': 1}, expected a string"),  # type: ignore[arg-type]
+        (lambda: [passage_of("1", None, {})], "the text of a document is None, expected a string"),  # type: ignore[arg-type]
+        (lambda: [passage_of("1", "text", [1, 2])], "TypeError"),  # type: ignore[arg-type]
+        (lambda: None, "the passages are None, expected a list"),
+        (lambda: ["text"], "the passages are .*, expected a list"),
+    ],
+    ids=["id", "text", "metadata", "nothing", "texts"],
+)
+async def test_documents_of_other_types_are_named(found: Callable[[], Any], message: str) -> None:
+    async def find(query: str, k: int) -> Any:
+        return found()
+
+    with pytest.raises(RetrievalError, match=f"the retriever r: .*{message}"):
+        await ExternalRetriever("r", find)("film", 2)
+
+
+@pytest.mark.parametrize("said", ["\x1b]0;title\x07 no\nmore\u202e", "word " * 20_000], ids=["controls", "long"])
+async def test_what_their_errors_say_is_one_printable_line(said: str) -> None:
+    async def find(query: str, k: int) -> list[Passage]:
+        raise ConnectionError(said)
+
+    for work in (ExternalRetriever("r", find)("film", 2), Told(ConnectionError(said)).complete(request())):
+        with pytest.raises(PolyhopError, match="ConnectionError: ") as raised:
+            await work
+        assert str(raised.value).isprintable()
+        assert len(str(raised.value)) < 500
 
 
 # --- their chat model -------------------------------------------------------------------------------------------------

@@ -13,12 +13,14 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar
 
 from polyhop.answer import Answer
+from polyhop.common.text import printable
 from polyhop.engine.options import Searcher, Source
-from polyhop.errors import LMError, PolyhopError, RetrievalError, UsageError
+from polyhop.errors import LMError, PolyhopError, RetrievalError, UsageError, brief
 from polyhop.lm.base import Capabilities, Completion, Request
 from polyhop.lm.wire import read_chat
 from polyhop.net.failures import BadReply
 from polyhop.pipeline import Pipeline
+from polyhop.redaction import summary
 from polyhop.retrieval.base import AskingRetriever, Retriever, RunRetriever
 from polyhop.types import Passage
 
@@ -142,7 +144,13 @@ def passage_of(name: str | None, text: str, metadata: Mapping[Any, Any], origina
     >>> passage = passage_of("7", "It was filmed in 1979.", {"title": "Alien", "page": 3})
     >>> passage.id, passage.title, passage.metadata
     ('7', 'Alien', {'page': 3})
+
+    Raises:
+        TypeError: the name or the text is no text.
     """
+    for part, value in (("id", name or ""), ("text", text)):
+        if not isinstance(value, str):
+            raise TypeError(f"the {part} of a document is {brief(value)}, expected a string")
     rest = dict(metadata)
     by, title, links = (
         rest.pop(part) if _is_ours(part, rest.get(part)) else none
@@ -184,6 +192,8 @@ class ExternalRetriever:
             return []
         try:
             found = await self._find(query, k)
+            if not isinstance(found, Sequence) or not all(isinstance(passage, Passage) for passage in found):
+                raise TypeError(f"the passages are {brief(found)}, expected a list of polyhop.Passage objects")
         except PolyhopError:
             raise
         except Exception as error:
@@ -266,5 +276,5 @@ def _wire(reply: Reply) -> dict[str, Any]:
 
 
 def _error_text(error: Exception) -> str:
-    what = str(error).strip()
+    what = printable(summary(str(error)))
     return what if isinstance(error, BadReply) else f"{type(error).__name__}{': ' if what else ''}{what}"
