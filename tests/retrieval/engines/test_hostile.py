@@ -16,6 +16,7 @@ import pytest
 from polyhop.errors import PolyhopError, RetrievalError
 from polyhop.retrieval import Index, encoders
 from polyhop.retrieval.engines import Remote
+from polyhop.retrieval.engines.base import readable
 from polyhop.types import Passage
 from tests.kit import elasticsearch_server, qdrant_server
 from tests.kit.encoders import WordEncoder
@@ -172,3 +173,30 @@ def test_html_in_place_of_an_answer_is_one_line(server: Any) -> None:
         retriever.search(QUERY, 3)
     assert is_one_line_of(server, str(caught.value))
     assert isinstance(retriever, Remote)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (("1", "t", "x", [], {}, float("nan")), "a score is nan, expected a number"),
+        (("1", "t", "x", [], {}, "high"), "a score is 'high', expected a number"),
+        ((7, "t", "x", [], {}, 1.0), "'id' is a number, expected a string"),
+        (("1", None, "x", [], {}, 1.0), "'title' is null, expected a string"),
+        (("1", "t", "x", {}, {}, 1.0), "'links' is an object, expected an array of strings"),
+        (("1", "t", "x", [], "{}", 1.0), "'metadata' is a string, expected an object"),
+        (("1", "t"), "KeyError|IndexError"),
+        (None, "TypeError"),
+    ],
+    ids=["nan", "words", "id", "title", "links", "metadata", "short", "none"],
+)
+def test_rows_of_other_types_are_named(row: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("psycopg")
+    from polyhop.retrieval.engines.postgres import PostgresStore
+
+    store = object.__new__(PostgresStore)
+    monkeypatch.setattr(store, "_with", lambda work: [row], raising=False)
+    with (
+        pytest.raises(RetrievalError, match=f"sent an unreadable answer .*{message}"),
+        readable("postgres://h/db#wiki"),
+    ):
+        store._hits("SELECT", [], 3)
