@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp import web
 from benchmarks.figures import Figure
-from benchmarks.server import megabytes
+from benchmarks.server import megabytes, until_idle
 from tests.kit.openai_server import FakeServer
 
 METHOD = "iter-retgen"
@@ -39,11 +39,23 @@ class CountingServer(FakeServer):
         return await super()._answer_fixed(request)
 
 
+def waited(pid: int) -> float:
+    """The seconds that a process's first thread has waited for a processor; 0 where the kernel does not say."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, LookupError):
+        return 0.0
+
+
 @dataclass
 class Health:
-    """Asks for ``/health`` every 50 ms, on a thread and a connection of its own."""
+    """Asks for ``/health`` every 50 ms, on a thread and a connection of its own.
+
+    The time in which the machine let the server wait for a processor is not the server's own, and is left out.
+    """
 
     url: str
+    pid: int
     slowest: float = 0.0
     failures: int = 0
     _ended: threading.Event = field(default_factory=threading.Event)
@@ -60,7 +72,7 @@ class Health:
     def _watch(self) -> None:
         place = urlsplit(self.url)
         while not self._ended.wait(0.05):
-            began = time.perf_counter()
+            began = time.perf_counter() - waited(self.pid)
             connection = http.client.HTTPConnection(str(place.hostname), place.port, timeout=10)
             try:
                 connection.request("GET", "/health")
@@ -69,7 +81,7 @@ class Health:
                 self.failures += 1
             finally:
                 connection.close()
-            self.slowest = max(self.slowest, time.perf_counter() - began)
+            self.slowest = max(self.slowest, time.perf_counter() - waited(self.pid) - began)
 
     def figures(self, part: str) -> list[Figure]:
         """The slowest answer, and those that did not come."""
@@ -93,6 +105,27 @@ class Served:
         here = f":{urlsplit(self.url).port:04X}"
         rows = map(str.split, Path("/proc/net/tcp").read_text().splitlines()[1:])
         return sum(row[1].endswith(here) and row[3] in (ESTABLISHED, CLOSE_WAIT) for row in rows)
+
+    @property
+    def waited(self) -> float:
+        """The seconds that it has waited for a processor."""
+        return waited(self.process.pid)
+
+    async def until_idle(self) -> float:
+        """Wait until no work is under way; the seconds, without those in which the machine let it wait."""
+        before = self.waited
+        seconds = await until_idle(self.url)
+        return seconds - (self.waited - before)
+
+    async def until_ended(self) -> float:
+        """Wait for the end of its process; the seconds, without those in which the machine let it wait."""
+        began, before = time.perf_counter(), self.waited
+        lost = 0.0
+        async with asyncio.timeout(60):
+            while self.process.returncode is None:
+                lost = max(lost, self.waited - before)
+                await asyncio.sleep(0.01)
+        return time.perf_counter() - began - lost
 
     @property
     def memory(self) -> float:
