@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from polyhop.common.progress import show_progress
 from polyhop.data.converting import converter
-from polyhop.data.corpora import open_corpus
+from polyhop.data.corpora import corpus_of_files, open_corpus
 from polyhop.data.questions import open_questions
 from polyhop.errors import DataError, MissingExtra
 from polyhop.serve.service import Service
+from tests.kit.progress import Seen
 from tests.kit.terminal import Cli, cli
 
 __all__ = ["cli"]
@@ -111,6 +114,31 @@ def test_one_document_that_cannot_be_read_is_an_error_in_a_folder_it_is_left_out
     corpus = open_corpus(tmp_path)
     assert [p.id for p in corpus] == ["good.txt#1"]
     assert (corpus.skipped, corpus.left_out) == (1, ["bad.xlsx (damaged: File is not a zip file)"])
+
+
+def test_documents_under_other_names_are_shown_by_their_own(tmp_path: Path) -> None:
+    """Uploaded files are stored under numbers; nothing of that is shown."""
+    stored = make(tmp_path, {"00001.md": "Text.", "00002.py": "x = 1\n", "00003.csv": "Name,Age\nAda,36\n"})
+    (stored / "00004.xlsx").write_bytes(b"no zip")
+    names = ["notes/day one.md", "code/x.py", "t.csv", "sub/bad.xlsx"]
+    files = dict(zip(names, sorted(stored.iterdir()), strict=True))
+    corpus = corpus_of_files("mine", files, Counter())
+    assert [(p.id, p.title, p.metadata["source"]) for p in corpus] == [
+        ("notes/day one.md#1", "day one", "notes/day one.md"),
+        ("code/x.py#1", "code/x.py", "code/x.py"),
+        ("t.csv#1", "t", "t.csv"),
+    ]
+    assert corpus.left_out == ["sub/bad.xlsx (damaged: File is not a zip file)"]
+    assert str(tmp_path) not in corpus.summary
+
+
+def test_reading_a_folder_to_index_it_reports_its_files(tmp_path: Path) -> None:
+    folder = make(tmp_path, {"a.md": "A.", "b.md": "# B\nB.\n# C\nC.\n", "c.md": "C."})
+    seen = Seen()
+    with show_progress(seen):
+        passages = list(open_corpus(folder).unique())
+    assert len(passages) == 4
+    assert sorted(set(seen.reports("files"))) == [(0, 3), (1, 3), (2, 3)]
 
 
 def test_links_out_of_the_folder_and_hidden_files_are_left_out(tmp_path: Path) -> None:

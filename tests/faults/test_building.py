@@ -8,7 +8,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 
 from polyhop import Passage
 from polyhop.cli import main
+from polyhop.common.progress import show_progress
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import DataError, IndexFolderError
 from polyhop.lm import cache_store as store
@@ -224,11 +225,13 @@ def test_a_build_that_loses_at_the_last_moment_loses_nothing(tmp_path: Path, mon
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_a_build_that_is_interrupted_leaves_nothing(error: type[BaseException], tmp_path: Path) -> None:
-    def interrupt(done: int) -> None:
-        raise error
+    class Interrupt:
+        def update(self, done: int, total: int | None = None) -> None:
+            raise error
 
-    with pytest.raises(error):
-        build_index(open_corpus(PASSAGES), tmp_path / "held" / "index", progress=interrupt)
+    many = [Passage(f"p{number}", "", f"kiln {number}") for number in range(1000)]
+    with pytest.raises(error), show_progress(lambda noun, before: nullcontext(Interrupt())):
+        build_index(open_corpus(many), tmp_path / "held" / "index")
     assert list((tmp_path / "held").iterdir()) == []
 
 

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyhop.common.files import cache_folder, locked
+from polyhop.common.progress import show_progress
 from polyhop.data.corpora import open_corpus
 from polyhop.data.index_folder import INDEX_PASSAGES
 from polyhop.errors import DataError, IndexFolderError, UnknownName
@@ -27,6 +28,7 @@ from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.links import LinkMode
 from polyhop.retrieval.store import CHECKSUMS, OFFSETS, PassageStore, StoreWriter
 from polyhop.types import Passage
+from tests.kit.progress import Seen
 
 ADA = Passage("a", "Ada Lovelace", "She wrote the first program in London.", metadata={"url": "x"})
 LONDON = Passage("l", "London", "A city on the Thames.")
@@ -275,11 +277,11 @@ def test_two_processes_that_want_the_same_index_build_it_once(tmp_path: Path) ->
 def test_a_corpus_is_indexed_once_per_content_and_settings(tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     path.write_bytes(orjson.dumps(ADA.to_dict()))
-    done: list[int] = []
-    first = index_for(open_corpus(path), progress=done.append)
-    assert (done, first.folder.parent) == ([1], cache_folder() / "indexes")
-    assert index_for(open_corpus(path), progress=done.append).folder == first.folder
-    assert done == [1]
+    first = index_for(open_corpus(path))
+    assert first.folder.parent == cache_folder() / "indexes"
+    built = first.folder.stat().st_mtime_ns
+    again = index_for(open_corpus(path))
+    assert (again.folder, again.folder.stat().st_mtime_ns) == (first.folder, built)
     others = {
         index_for(open_corpus(path), stem=False).folder,
         index_for(open_corpus(path), stop_words=False).folder,
@@ -354,14 +356,18 @@ class Many:
 
 @pytest.mark.slow
 def test_a_build_holds_no_passages(tmp_path: Path) -> None:
-    done: list[int] = []
+    seen = Seen()
     tracemalloc.start()
     try:
-        index = build_index(open_corpus(Many()), tmp_path / "index", progress=done.append)
+        with show_progress(seen):
+            index = build_index(open_corpus(Many()), tmp_path / "index")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert done == [*range(1000, 10_001, 1000), 10_000]
+    read, linked = seen.reports("passages"), seen.reports("passages linked")
+    assert read == [(done, None) for done in range(1000, 10_001, 1000)]
+    assert linked[0] == (512, 10_000)
+    assert len(linked) == 19
     assert len(index) == 10_000
     assert peak < 7 * 2**20  # ids, titles and buffers
 

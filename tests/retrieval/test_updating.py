@@ -298,14 +298,14 @@ def test_the_command_line_adds_and_removes(folder: Path, tmp_path: Path, capsys:
 
     (tmp_path / "more.jsonl").write_bytes(orjson.dumps(PARIS.to_dict()))
     (tmp_path / "ids").write_text("l\r\na\n\n")
-    assert run_cli("add", str(folder), str(tmp_path / "more.jsonl")).endswith("1 added; 3 passages\n")
-    assert run_cli("add", str(folder), str(tmp_path / "more.jsonl")).endswith("1 there already; 3 passages\n")
+    assert run_cli("add", str(folder), str(tmp_path / "more.jsonl")).endswith("1 added; the index has 3 passages\n")
+    assert run_cli("add", str(folder), str(tmp_path / "more.jsonl")).endswith("1 unchanged; the index has 3 passages\n")
     (tmp_path / "bad.jsonl").write_bytes(orjson.dumps(PARIS.to_dict()) + b'\n{"id":\n')
     said = run_cli("add", str(folder), str(tmp_path / "bad.jsonl"), "--skip-bad")
-    assert said.endswith("1 there already; 3 passages\n1 passage; left out: 1 malformed line\n")
+    assert said.endswith("1 unchanged; the index has 3 passages\n1 passage; left out: 1 malformed line\n")
     assert "no passage has the id 'x'" in run_cli("remove", str(folder), "x")
     assert "which passages?" in run_cli("remove", str(folder))
-    assert run_cli("remove", str(folder), "x", "--missing-ok") == "nothing to do; 3 passages\n"
+    assert run_cli("remove", str(folder), "x", "--missing-ok") == "nothing to do; the index has 3 passages\n"
     removed = orjson.loads(run_cli("remove", str(folder), "--ids", str(tmp_path / "ids"), "--json"))
     assert removed == {
         "added": 0,

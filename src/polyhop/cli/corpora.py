@@ -106,7 +106,6 @@ def index_build(
     as_json: opt.Json = False,
 ) -> None:
     """Build an index folder of a corpus."""
-    from polyhop.cli.progress import ProgressBar
     from polyhop.retrieval.approximate import AUTO, check_kind
     from polyhop.retrieval.dense import Dense
     from polyhop.retrieval.encoders import open_encoder
@@ -125,17 +124,15 @@ def index_build(
     built = _resumable_index(opened, out, stem, stop_words, mode) if dense and not overwrite else None
     with cluster_map(executor.address, executor.workers) if executor else nullcontext(map) as map_shards:
         if built is None:
-            with ProgressBar("passages") as progress:
-                built = build_index(
-                    opened,
-                    out,
-                    stem=stem,
-                    stop_words=stop_words,
-                    links=mode,
-                    overwrite=overwrite,
-                    progress=progress.update,
-                    map_shards=map_shards,
-                )
+            built = build_index(
+                opened,
+                out,
+                stem=stem,
+                stop_words=stop_words,
+                links=mode,
+                overwrite=overwrite,
+                map_shards=map_shards,
+            )
         if encoder and dense:
             encoding = encode_by_name(dense, map_shards) if executor else map_shards
             say(f"dense index, {Dense(built, encoder, kind=dense_index, map_shards=encoding).how}")
@@ -163,7 +160,6 @@ def index_load(
     as_json: opt.Json = False,
 ) -> None:
     """Load a corpus into a search engine."""
-    from polyhop.cli.progress import ProgressBar
     from polyhop.cli.show import print_json
     from polyhop.retrieval.encoders import open_encoder
     from polyhop.retrieval.engines import load, open_store, parse_address
@@ -174,8 +170,7 @@ def index_load(
     store = open_store(address)  # first, so that an error comes before the work
     try:
         encoder = open_encoder(wanted) if (wanted := dense or address.dense) else None
-        with ProgressBar("passages indexed") as progress:
-            index = index_for(opened, progress=progress.update)
+        index = index_for(opened)
         say_left_out(opened)
         outcome = load(index, store, encoder, overwrite=overwrite)
     finally:
@@ -196,12 +191,10 @@ def index_add(
     as_json: opt.Json = False,
 ) -> None:
     """Add passages to an index without rebuilding it."""
-    from polyhop.cli.progress import ProgressBar
     from polyhop.retrieval.updating import add_passages
 
     opened = opt.corpus_of(corpus, None, skip_bad, fields)
-    with ProgressBar("passages") as progress:
-        done = add_passages(index, opened, replace=replace, progress=progress.update)
+    done = add_passages(index, opened, replace=replace)
     _say_updated(done, as_json)
     say_left_out(opened)
 
@@ -357,6 +350,6 @@ def _say_updated(done: Updated, as_json: bool) -> None:
     if as_json:
         draw.print_json({**counts, "passages": passages, "fingerprint": done.index.fingerprint})
         return
-    words = {"added": "added", "replaced": "replaced", "standing": "there already", "removed": "removed"}
-    parts = [f"{count} {words[name]}" for name, count in counts.items() if count]
-    draw.console().print(Text(f"{', '.join(parts) or 'nothing to do'}; {counted(passages, 'passages')}"))
+    words = {"standing": "unchanged"}
+    parts = [f"{count:,} {words.get(name, name)}" for name, count in counts.items() if count]
+    draw.console().print(Text(f"{', '.join(parts) or 'nothing to do'}; the index has {counted(passages, 'passages')}"))

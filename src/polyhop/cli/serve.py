@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from polyhop.cli import options as opt
 from polyhop.cli.printing import say_pocket
 from polyhop.common.extras import require
+from polyhop.common.progress import show_progress
 from polyhop.engine.options import PipelineOptions
 from polyhop.errors import UsageError
 
@@ -100,6 +103,11 @@ class ServerOptions:
     traces: Annotated[int, opt.option(min=0, help="Maximum number of recent answers whose traces are kept.")] = 200
     telemetry: opt.Telemetry = False
 
+    @property
+    def is_local(self) -> bool:
+        """True if only this machine can reach the server: it listens on the loopback, and no proxy has its own name."""
+        return is_loopback(self.host) and not self.allow_host
+
     def of_app(self, port: int, origins: Sequence[str] = ()) -> Options:
         """Return the access rules and limits of the HTTP app."""
         from polyhop.serve.http.app import Options
@@ -171,27 +179,50 @@ def serve(
             help="Origin of another web page that may send requests (CORS), such as https://wiki.example.",
         ),
     ] = None,
+    allow_uploads: Annotated[
+        bool | None,
+        opt.option(
+            "--allow-uploads/--no-uploads",
+            help="Take documents to ask from clients; by default if only this machine can reach the server.",
+        ),
+    ] = None,
+    max_uploads: Annotated[
+        int, opt.option(min=1, help="Maximum number of uploaded corpora that are kept; the oldest is deleted.")
+    ] = 8,
+    max_upload_files: Annotated[int, opt.option(min=1, help="Maximum number of files of an upload.")] = 2000,
+    max_upload_bytes: Annotated[int, opt.option(min=1, help="Maximum size of an upload in bytes.")] = 200_000_000,
+    max_file_bytes: Annotated[
+        int, opt.option(min=1, help="Maximum size of an uploaded file in bytes; larger ones are left out.")
+    ] = 50_000_000,
     grace: Annotated[float, opt.option(min=0, help="Seconds to finish running questions at shutdown.")] = 2,
     log_questions: Annotated[bool, opt.option("--log-questions", help="Also log questions and answers.")] = False,
 ) -> None:
     """Serve a web page, an HTTP API and OpenAI's chat API. Runs until Ctrl-C or SIGTERM; the limits bind all requests.
 
-    The page is at http://127.0.0.1:8000. The API: POST /v1/ask and /v1/search, GET /v1/traces, /v1/methods, /v1/corpora
-    and /v1/runs; for any chat client POST /v1/chat/completions. /openapi.json describes all; /health, /ready, /metrics.
+    The page is at http://127.0.0.1:8000. The API: POST /v1/ask, /v1/search and /v1/corpora (uploads), GET /v1/traces,
+    /v1/methods, /v1/corpora and /v1/runs; for any chat client POST /v1/chat/completions. /openapi.json describes all;
+    /health, /ready, /metrics.
     """
-    for module in ("fastapi", "uvicorn"):
+    for module in ("fastapi", "uvicorn", "python_multipart"):
         require(module, "serve", "polyhop serve")
     import asyncio
 
+    from polyhop.serve.drafts import UploadLimits
     from polyhop.serve.http.app import serve
-    from polyhop.serve.logs import log_answers, log_to_stderr
+    from polyhop.serve.logs import log_answers, log_progress, log_to_stderr
 
     rules = server.of_app(port, allow_origin or ())
     corpora = corpora_of(corpus or [], language, skip_bad, options.retriever)
     listeners = [log_answers(with_text=log_questions)]
-    service = server.service(corpora, options, on_answer=listeners, grace=grace, runs=runs)
+    limits = UploadLimits(
+        files=max_upload_files, file_bytes=max_file_bytes, total_bytes=max_upload_bytes, corpora=max_uploads
+    )
+    takes_uploads = allow_uploads if allow_uploads is not None else server.is_local
+    uploads = limits if takes_uploads else None
+    service = server.service(corpora, options, on_answer=listeners, grace=grace, runs=runs, uploads=uploads)
     log_to_stderr()
-    asyncio.run(serve(service, rules, server.host, port))
+    with nullcontext() if sys.stderr.isatty() else show_progress(log_progress):
+        asyncio.run(serve(service, rules, server.host, port))
 
 
 @app.command()

@@ -14,7 +14,7 @@ EXTRA_MODULES: dict[str, tuple[str, ...]] = {
     "dense": ("faiss",),
     "datasets": ("datasets",),
     "docs": ("mammoth", "pypdfium2"),
-    "serve": ("fastapi", "uvicorn"),
+    "serve": ("fastapi", "uvicorn", "python_multipart"),
     "mcp": ("mcp",),
     "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
     "pgvector": ("psycopg",),

@@ -33,8 +33,8 @@ def show_progress(open_progress: OpenProgress) -> Iterator[None]:
 
 
 @contextmanager
-def report_progress(noun: str, done_before: int = 0) -> Iterator[Callable[[int, int], object]]:
-    """Yield a function to call with the number of ``noun`` that are done, and their total.
+def report_progress(noun: str, done_before: int = 0) -> Iterator[Callable[[int, int | None], object]]:
+    """Yield a function to call with the number of ``noun`` that are done, and their total; None if unknown.
 
     >>> with report_progress("passages") as report:
     ...     report(1, 2)

@@ -15,7 +15,7 @@ from polyhop.common.files import digest_of, path_text
 from polyhop.data import path_or_demo
 from polyhop.data.converting.converter import SUFFIXES, TABLES
 from polyhop.data.corpus import Corpus, Read, Unread
-from polyhop.data.documents import READING_VERSION, document_files, read_documents, survey
+from polyhop.data.documents import READING_VERSION, document_files, read_documents, source_of, survey
 from polyhop.data.index_folder import is_broken_index, is_index, manifest_of, read_index
 from polyhop.data.lines import json_type, part_of, peek
 from polyhop.data.passages import (
@@ -134,6 +134,7 @@ def _of_files(
     files: Callable[[], Iterable[Path]] | None = None,
     unread: Callable[[], Unread] | None = None,
     fields: Mapping[str, str] = MappingProxyType({}),
+    count: Callable[[], int] | None = None,
 ) -> Corpus:
     """Return the corpus of a file, or of the ``files`` of a folder."""
 
@@ -141,7 +142,7 @@ def _of_files(
         version = READING_VERSION if unread else _mark(fields)
         return digest_of(files() if files else [path], path if path.is_dir() else path.parent, version)
 
-    return Corpus(_name(path), read, fingerprint, path=path, skip_bad=skip_bad, unread=unread)
+    return Corpus(_name(path), read, fingerprint, path=path, skip_bad=skip_bad, unread=unread, count=count)
 
 
 def _mark(fields: Mapping[str, str]) -> bytes:
@@ -178,10 +179,39 @@ def _from_documents(path: Path, skip_bad: bool) -> Corpus:
         return survey(path)[1] if path.is_dir() else Unread()
 
     def read() -> Items:
-        for item, file in read_documents(files(), root):
+        for item, file in read_documents((file, source_of(file, root)) for file in files()):
             yield item, (file, None)
 
-    return _of_files(path, read, skip_bad or path.is_dir(), files, unread)
+    return _of_files(path, read, skip_bad or path.is_dir(), files, unread, count=lambda: len(files()))
+
+
+def corpus_of_files(name: str, files: Mapping[str, Path], unread: Unread) -> Corpus:
+    """Open documents that are stored under other names than people know them by, such as uploaded ones.
+
+    Args:
+        files: documents by the relative path that people know them by. Only this path is shown.
+        unread: the number of files left out before, by kind and reason.
+    """
+    sources = {path: source for source, path in files.items()}
+
+    def renamed(error: DataError, source: str) -> DataError:
+        return DataError(str(error).removeprefix(f"{error.path}: "), source)
+
+    def read() -> Items:
+        try:
+            for item, file in read_documents((file, source) for source, file in files.items()):
+                source = sources[file]
+                yield renamed(item, source) if isinstance(item, DataError) else item, (Path(source), None)
+        except DataError as error:
+            raise renamed(error, sources.get(Path(str(error.path)), name)) from None
+
+    def fingerprint() -> str:
+        digest = hashlib.sha256(READING_VERSION)
+        for source, file in files.items():
+            digest.update(orjson.dumps([source, hashlib.sha256(file.read_bytes()).hexdigest()]))
+        return digest.hexdigest()[:32]
+
+    return Corpus(name, read, fingerprint, path=None, skip_bad=True, unread=lambda: unread, count=lambda: len(files))
 
 
 def _from_passages(source: Iterable[Passage], skip_bad: bool) -> Corpus:

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from polyhop.common.progress import report_progress
 from polyhop.common.text import printable
 from polyhop.data.index_folder import is_index
 from polyhop.data.passages import Items, Location, passage_id
@@ -19,6 +20,7 @@ Unread: TypeAlias = Counter[tuple[str, str]]
 
 Read: TypeAlias = Callable[[], Items]
 
+_REPORT_EVERY = 1000  # passages
 _MAX_NAMED = 8  # kinds of files, and bad documents, that a summary names
 
 
@@ -47,9 +49,10 @@ class Corpus:
         path: Path | None,
         skip_bad: bool,
         unread: Callable[[], Unread] | None = None,
+        count: Callable[[], int] | None = None,
     ) -> None:
         self.name, self.path, self.skip_bad = name, path, skip_bad
-        self._read, self._fingerprint, self._unread = read, fingerprint, unread
+        self._read, self._fingerprint, self._unread, self._count = read, fingerprint, unread, count
         self._reset()
 
     def _reset(self) -> None:
@@ -118,13 +121,26 @@ class Corpus:
         return (passage for passage, _ in self._valid())
 
     def unique(self) -> Iterator[Passage]:
-        """Yield the passages in order, each id once, to build an index from. Holds the ids.
+        """Yield the passages in order, each id once, to build an index from. Holds the ids, and reports progress: of
+        documents, the number of files.
 
         Raises:
             DataError: as iterating does, and for a repeated id, unless ``skip_bad``.
         """
+        total = self._count() if self._count else None
+        with report_progress("passages" if total is None else "files") as report:
+            yield from self._unique(lambda: self._report(report, total))
+
+    def _report(self, report: Callable[[int, int | None], object], total: int | None) -> None:
+        if total is not None:
+            report(self.documents + self.skipped - 1, total)  # the latest is not finished
+        elif self.passages % _REPORT_EVERY == 0:
+            report(self.passages, None)
+
+    def _unique(self, read_on: Callable[[], object]) -> Iterator[Passage]:
         seen: set[str] = set()
         for passage, location in self._valid():
+            read_on()
             if passage.id not in seen:
                 seen.add(passage.id)
                 yield passage
@@ -167,7 +183,7 @@ class Corpus:
         self.skipped += 1
         path = location[0]
         if self._unread and path and len(self.faults) < _MAX_NAMED:
-            name = path.relative_to(self.path) if self.path and self.path != path else path.name
+            name = path.relative_to(self.path) if self.path and self.path != path else path.name if self.path else path
             reason = str(fault).removeprefix(f"{path}: ")
             self.faults.append(printable(f"{name} ({reason})"))
 

@@ -10,6 +10,7 @@ import os
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -40,15 +41,23 @@ def survey(folder: Path) -> tuple[list[Path], Counter[tuple[str, str]]]:
     by kind and reason: ``(".odt", "not a supported kind")``."""
     root, readable, left_out = folder.resolve(), [], Counter[tuple[str, str]]()
     for path in _files(folder):
-        if reason := _refusal(path, root) or _unreadable(path.name):
-            suffix = printable(path.suffix.lower())[:_MAX_SUFFIX]
-            left_out[suffix or "file without a suffix", reason] += 1
+        if reason := _refusal(path, root) or unreadable(path.name):
+            left_out[kind_of(path.name), reason] += 1
         else:
             readable.append(path)
     return readable, left_out
 
 
-def _unreadable(name: str) -> str:
+def kind_of(name: str) -> str:
+    """Return the kind of a file by its name.
+
+    >>> kind_of("Notes.ODT"), kind_of("README")
+    ('.odt', 'file without a suffix')
+    """
+    return printable(Path(name).suffix.lower())[:_MAX_SUFFIX] or "file without a suffix"
+
+
+def unreadable(name: str) -> str:
     """Return the reason that a file of this name cannot be read; "" if it can."""
     if not name.lower().endswith(SUFFIXES):
         return "not a supported kind"
@@ -78,9 +87,15 @@ def _refusal(path: Path, root: Path) -> str:
     return "" if path.is_file() else "not a regular file"
 
 
-def read_documents(paths: Iterable[Path], root: Path) -> Iterator[tuple[Passage | DataError, Path]]:
-    """Yield the passages of documents, each with its file, holding one document at a time. Ids are
-    ``relative/path.md#1`` and so on; an empty text has no passages.
+def source_of(path: Path, root: Path) -> str:
+    """Return the path of a file relative to its folder, as the metadata of its passages gives it."""
+    return path_text(path.relative_to(root)).replace(os.sep, "/")
+
+
+def read_documents(files: Iterable[tuple[Path, str]]) -> Iterator[tuple[Passage | DataError, Path]]:
+    """Yield the passages of documents, each with its file, holding one document at a time. A document comes with its
+    source, the relative path that people know it by. Ids are ``relative/path.md#1`` and so on; an empty text has no
+    passages.
 
     A document that cannot be read (encrypted, damaged, only pictures) is one fault, to be raised or counted.
 
@@ -88,8 +103,7 @@ def read_documents(paths: Iterable[Path], root: Path) -> Iterator[tuple[Passage 
         MissingExtra: a document needs the extra ``docs``, which is not installed.
     """
     with Converter() as converter:
-        for path in paths:
-            source = path_text(path.relative_to(root)).replace(os.sep, "/")
+        for path, source in files:
             try:
                 blocks = converter.blocks(path)
             except DataError as error:
@@ -99,6 +113,8 @@ def read_documents(paths: Iterable[Path], root: Path) -> Iterator[tuple[Passage 
                     raise DataError(f"{message}; take them out of the folder, beginning with this one", path) from error
                 continue
             title = source if path.suffix.lower() in SOURCE_CODE else ""
+            if path.stem != (name := Path(source).stem):  # stored under another name, which converters took as a title
+                blocks = [replace(b, text=name) if (b.level, b.text) == (TITLE, path.stem) else b for b in blocks]
             for passage in passages_of(blocks, source, title, converter.guess):
                 yield passage, path
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
 from pathlib import Path
 from types import NoneType
@@ -27,8 +27,6 @@ from polyhop.retrieval.store import PassageStore, StoreWriter
 from polyhop.types import Passage
 
 KIND, VERSION = "index", 2
-
-_REPORT_EVERY = 1000
 
 _FACTS: Mapping[str, tuple[type, ...]] = {
     "name": (str,),
@@ -124,10 +122,9 @@ def build_index(
     stop_words: bool = True,
     links: LinkMode = "titles",
     overwrite: bool = False,
-    progress: Callable[[int], object] | None = None,
     map_shards: MapShards = map,
 ) -> Index:
-    """Index a corpus into ``folder``, in its language.
+    """Index a corpus into ``folder``, in its language, and report progress (``common/progress.py``).
 
     Memory grows with the ids and, with ``links``, the titles: 180 MB plus about 265 bytes per passage.
 
@@ -137,7 +134,6 @@ def build_index(
         links: ``titles`` (the corpus' own hyperlinks or, if it has none, the titles its texts mention), ``own``, or
             False.
         overwrite: replace an existing index; anything else is never touched.
-        progress: called with the number of passages done, from time to time and at the end.
         map_shards: finds links in shards of passages, here or on a cluster (``sharding.py``).
 
     Raises:
@@ -150,7 +146,7 @@ def build_index(
     folder = Path(folder)
     with first_state(folder, kind=KIND, overwrite=overwrite) as state:
         fingerprint = corpus.fingerprint
-        facts = fill(state, corpus.unique(), analysis, links, progress, map_shards)
+        facts = fill(state, corpus.unique(), analysis, links, map_shards)
         finish(state, facts | {"name": corpus.name, "fingerprint": fingerprint, **corpus.facts})
     return open_index(folder)
 
@@ -160,7 +156,6 @@ def fill(
     passages: Iterable[Passage],
     analysis: Analysis,
     links: LinkMode,
-    progress: Callable[[int], object] | None = None,
     map_shards: MapShards = map,
 ) -> dict[str, Any]:
     """Write the files of an index of distinct passages; return its facts for the manifest."""
@@ -170,10 +165,6 @@ def fill(
             bm25.add(store.add(passage), passage)
             linking += bool(passage.links)
             count += 1
-            if progress and count % _REPORT_EVERY == 0:
-                progress(count)
-    if progress:
-        progress(count)
     mode = link_mode(links, linking)
     mentions = (
         build_links(PassageStore(state), state, analysis, own=mode == "own", map_shards=map_shards) if mode else 0
@@ -227,7 +218,6 @@ def index_for(
     stem: bool = True,
     stop_words: bool = True,
     links: LinkMode = "titles",
-    progress: Callable[[int], object] | None = None,
 ) -> Index:
     """Open the index of a corpus: the corpus itself if it is an index folder, else one in the cache, built on first
     use.
@@ -250,7 +240,7 @@ def index_for(
                 return open_index(folder, corpus=corpus)
             except IndexFolderError:
                 remove(folder)
-        return build_index(corpus, folder, stem=stem, stop_words=stop_words, links=links, progress=progress)
+        return build_index(corpus, folder, stem=stem, stop_words=stop_words, links=links)
 
 
 def _analysis(corpus: Corpus, stem: bool, stop_words: bool) -> Analysis:

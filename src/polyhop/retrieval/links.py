@@ -18,6 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from polyhop.common.progress import report_progress
 from polyhop.retrieval.analysis import ENGLISH, Analysis
 from polyhop.retrieval.sharding import MapShards, in_shards
 from polyhop.retrieval.store import PassageStore, map_bytes, map_numbers
@@ -50,7 +51,8 @@ def build_links(
     for ordinal, passage in _live(passages):
         names.add(ordinal, passage.title)
     found = map_shards(partial(_rows, names, own), in_shards(_live(passages), _SHARD))
-    return _write(folder, names, chain.from_iterable(found), passages, None, own=own)
+    rows = _reported(chain.from_iterable(found), passages.rows)
+    return _write(folder, names, rows, passages, None, own=own)
 
 
 def update_links(base: Path, passages: PassageStore, folder: Path, analysis: Analysis, *, own: bool) -> int:
@@ -82,6 +84,14 @@ def update_links(base: Path, passages: PassageStore, folder: Path, analysis: Ana
         for ordinal in sorted(changed)
     )
     return _write(folder, names, rows, passages, old, own=own)
+
+
+def _reported(rows: Iterable[tuple[int, list[int]]], total: int) -> Iterator[tuple[int, list[int]]]:
+    with report_progress("passages linked") as report:
+        for ordinal, found in rows:
+            if ordinal and ordinal % _SHARD == 0:
+                report(ordinal, total)
+            yield ordinal, found
 
 
 def _live(passages: PassageStore) -> Iterator[tuple[int, Passage]]:

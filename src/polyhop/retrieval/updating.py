@@ -9,7 +9,7 @@ all, the update rebuilds the index without them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -48,14 +48,12 @@ class Updated:
     removed: int = 0
 
 
-def add_passages(
-    folder: str | Path, corpus: Corpus, *, replace: bool = False, progress: Callable[[int], object] | None = None
-) -> Updated:
-    """Add the passages of a corpus to an index, after its own. A passage that it has already stays unchanged.
+def add_passages(folder: str | Path, corpus: Corpus, *, replace: bool = False) -> Updated:
+    """Add the passages of a corpus to an index, after its own, and report progress. A passage that it has already stays
+    unchanged.
 
     Args:
         replace: let a passage replace another one with its id; it then comes last.
-        progress: called with the number of passages done, from time to time and at the end.
 
     Raises:
         DataError: the corpus is empty or malformed, repeats an id, or, without ``replace``, has another passage with an
@@ -67,7 +65,7 @@ def add_passages(
         if not digests:
             return Updated(old, standing=len(standing))
         new = (passage for passage in corpus.unique() if passage.id not in standing)
-        _update(state, old, gone, new, digests, progress)
+        _update(state, old, gone, new, digests)
     return Updated(open_index(folder), len(digests) - len(gone), len(gone), len(standing))
 
 
@@ -95,7 +93,7 @@ def remove_passages(folder: str | Path, ids: Iterable[str], *, missing_ok: bool 
             raise DataError("all its passages would be removed; an index holds at least one", folder)
         if not gone:
             return Updated(old)
-        _update(state, old, gone, (), (), None)
+        _update(state, old, gone, (), ())
     return Updated(open_index(folder), removed=len(gone))
 
 
@@ -139,19 +137,16 @@ def _update(
     gone: Collection[int],
     new: Iterable[Passage],
     digests: Collection[bytes],
-    progress: Callable[[int], object] | None,
 ) -> None:
     """Fill and seal a state with the passages of the old one, without the ordinals ``gone``, then the ``new`` ones."""
     removed = old.rows - len(old) + len(gone)
     if removed > MAX_REMOVED_SHARE * (old.rows + len(digests)):
-        facts = _rebuilt(state, old, gone, new, progress)
+        facts = _rebuilt(state, old, gone, new)
     else:
         try:
             facts = _extended(state, old, gone, new)
         except (IndexError, ValueError) as error:  # tables with impossible values
             raise IndexFolderError(f"is damaged ({error}); build it again", old.folder) from error
-        if progress:
-            progress(len(digests))
     done = (old.fingerprint, sorted(old.passages.get(ordinal).id for ordinal in gone), *digests)
     finish(state, {**_kept(old), **facts, "fingerprint": sha256(repr(done).encode()).hexdigest()[:32]})
     old.let_go()
@@ -162,16 +157,10 @@ def _kept(old: Index) -> dict[str, Any]:
     return {name: old.facts[name] for name in names if name in old.facts}
 
 
-def _rebuilt(
-    state: Path,
-    old: Index,
-    gone: Collection[int],
-    new: Iterable[Passage],
-    progress: Callable[[int], object] | None,
-) -> dict[str, Any]:
+def _rebuilt(state: Path, old: Index, gone: Collection[int], new: Iterable[Passage]) -> dict[str, Any]:
     stand = np.ones(old.rows, dtype=np.bool_) if old.passages.removed is None else ~old.passages.removed
     stand[list(gone)] = False
-    facts = fill(state, chain(_rows(old.passages, stand), new), old.analysis, old.facts["links_asked"], progress)
+    facts = fill(state, chain(_rows(old.passages, stand), new), old.analysis, old.facts["links_asked"])
     carry_vectors(old.state, state, np.flatnonzero(stand))
     return facts
 

@@ -30,7 +30,7 @@ class TooManyRequests(PolyhopError):
 
 
 class Busy(TooManyRequests):
-    """The service has reached its maximum number of questions."""
+    """The service has reached its maximum number of questions, or of uploads."""
 
 
 class Stopping(PolyhopError):
@@ -39,6 +39,18 @@ class Stopping(PolyhopError):
 
 class OutOfTime(PolyhopError):
     """A question took longer than the service allows."""
+
+
+class TooLarge(UsageError):
+    """An upload that exceeds the limits of the service."""
+
+
+class NoUploads(PolyhopError):
+    """The service takes no uploads."""
+
+
+class NotStored(PolyhopError):
+    """The service has no space for an upload, or cannot write it."""
 
 
 class ClientGone(PolyhopError):

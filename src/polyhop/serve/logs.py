@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from time import monotonic
 
 import orjson
 
@@ -53,6 +55,30 @@ def log_to_stderr() -> None:
     for name, level in ((LOG.name, logging.INFO), ("uvicorn", logging.WARNING)):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate, logger.level = [handler], False, level
+
+
+PROGRESS_SECONDS = 5.0
+"""Seconds between two records of progress."""
+
+
+@contextmanager
+def log_progress(noun: str, before: int) -> Iterator[LoggedProgress]:
+    """Log the progress of long work, such as an index that is built before the server starts. Given to
+    ``show_progress``."""
+    yield LoggedProgress(noun)
+
+
+class LoggedProgress:
+    """Logs how many ``noun`` are done, from time to time."""
+
+    def __init__(self, noun: str) -> None:
+        self.noun, self._last = noun, monotonic()
+
+    def update(self, done: int, total: int | None = None) -> None:
+        """Report that ``done`` of ``total`` are done."""
+        if monotonic() - self._last >= PROGRESS_SECONDS:
+            self._last = monotonic()
+            LOG.info("progress", extra={"facts": {"of": self.noun, "done": done, "total": total}})
 
 
 def log_answers(*, with_text: bool = False) -> Callable[[AskResponse], None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
@@ -63,12 +63,13 @@ class AskResponse:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestPolicy:
-    """The rules for requests to a service: its corpora, default method, ``settings`` and ``limits``.
+    """The rules for requests to a service: the names of its corpora for the current client (the first is the default),
+    its default method, ``settings`` and ``limits``.
 
     ``max_question_chars``: the maximum length of a question.
     """
 
-    corpora: tuple[str, ...]
+    corpora: Callable[[], Sequence[str]]
     method: str
     settings: Mapping[str, Any]
     limits: Mapping[str, Any]
@@ -83,10 +84,11 @@ class RequestPolicy:
         self.check_text("question", request.question)
         with naming("method"):
             method = method_named(request.method or self.method)
-        corpus = request.corpus or self.corpora[0]
+        corpora = self.corpora()
+        corpus = request.corpus or corpora[0]
         with naming("corpus"):
-            if corpus not in self.corpora:
-                raise UnknownName("corpus", corpus, self.corpora)
+            if corpus not in corpora:
+                raise UnknownName("corpus", corpus, corpora)
         with naming("kind"):
             if request.kind not in get_args(Kind):
                 raise UnknownName("kind of question", request.kind, get_args(Kind))

@@ -47,12 +47,14 @@ class CorpusFacts:
         titles: some of the titles, at most ``TITLES``, in the order of the passages.
         questions: questions that the corpus can answer, at most ``QUESTIONS``. Only the demo has them: questions are
             never made up.
+        left_out: what was not read of an upload, in words.
     """
 
     passages: int | None = None
     files: int | None = None
     titles: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)
@@ -86,6 +88,11 @@ class Resources:
             "rerank": opened(open_reranker, given.get("rerank")),
         }
 
+    @property
+    def over_corpora(self) -> bool:
+        """True if the retriever searches the corpora, False if it brings its own passages."""
+        return self.retriever is None or (isinstance(self.retriever, str) and not brings_corpus(self.retriever))
+
     def pipeline(self, corpus: str, method: str, settings: Mapping[str, Any], limits: Mapping[str, Any]) -> Pipeline:
         """Return a pipeline over a corpus. The first call opens or builds the index, which is slow."""
         with self._lock:
@@ -101,23 +108,49 @@ class Resources:
                 self._facts[corpus] = facts_of(self._index(corpus))
             return self._facts[corpus]
 
+    def add(self, corpus: str, index: Index, method: str) -> None:
+        """Add a corpus, such as an uploaded one, and open its retriever for a method, which may be slow."""
+        name = self._retriever_name(method)
+        opened = {(corpus, name): as_retriever(open_retriever(name, index))} if isinstance(name, str) else {}
+        with self._lock:
+            self._indexes[corpus] = index
+            self._retrievers.update(opened)
+
+    def forget(self, corpus: str) -> None:
+        """Forget a corpus that was added and that nobody reads. Does not wait for others, which may be slow."""
+        self._indexes.pop(corpus, None)
+        self._facts.pop(corpus, None)
+        for key in list(self._retrievers):
+            if key[0] == corpus:
+                self._retrievers.pop(key, None)
+
+    def language(self, corpus: str) -> str | None:
+        """Return the language of a corpus; None if a retriever brings its own passages."""
+        with self._lock:
+            index = self._index(corpus)
+        return index.analysis.language if index else None
+
     async def aclose(self) -> None:
         """Close the connections of models and retrievers, and the cache."""
         own = [] if self.retriever is None or isinstance(self.retriever, str) else [as_retriever(self.retriever)]
         await close_parts(self.models, [*self._retrievers.values(), *own], self._cache)
 
     def _index(self, corpus: str) -> Index | None:
+        if corpus in self._indexes:
+            return self._indexes[corpus]
         source = self.corpora[corpus]
         if isinstance(source, Index) or source is None:
             return source
-        if corpus not in self._indexes:
-            self._indexes[corpus] = index_for(source if isinstance(source, Corpus) else open_corpus(source))
+        self._indexes[corpus] = index_for(source if isinstance(source, Corpus) else open_corpus(source))
         return self._indexes[corpus]
+
+    def _retriever_name(self, method: str) -> str | Searcher | None:
+        own = method_named(method).retriever
+        return own if self.retriever is None or method == own else self.retriever
 
     def _retriever(self, corpus: str, method: str) -> Searcher | None:
         """Return the service's retriever, or the method's own if there is none or the method is a retriever itself."""
-        own = method_named(method).retriever
-        name = own if self.retriever is None or method == own else self.retriever
+        name = self._retriever_name(method)
         if not isinstance(name, str):
             return name
         if (corpus, name) not in self._retrievers:

@@ -27,6 +27,7 @@ from polyhop.methods.registry import method_named
 from polyhop.pipeline import Pipeline
 from polyhop.serve.answer_cache import AnswerCache
 from polyhop.serve.bounds import MAX_PASSAGES as MAX_PASSAGES
+from polyhop.serve.drafts import UploadLimits
 from polyhop.serve.errors import Busy, OutOfTime, Stopping, UnknownCorpus, UnknownTrace
 from polyhop.serve.limits import CLIENT
 from polyhop.serve.metrics import Metrics
@@ -35,6 +36,7 @@ from polyhop.serve.requests import AskRequest as AskRequest
 from polyhop.serve.requests import AskResponse as AskResponse
 from polyhop.serve.requests import AskStarted as AskStarted
 from polyhop.serve.resources import CorpusFacts, Resources
+from polyhop.serve.uploads import Upload, Uploads
 from polyhop.trace import Ask, Step
 from polyhop.types import Passage, Question
 
@@ -66,6 +68,8 @@ class Service:
         on_answer: functions called with every answer.
         grace: seconds in which ``aclose`` lets questions finish.
         settings: settings of the default method.
+        uploads: limits of the documents that clients may upload; None refuses all, as does a retriever that brings its
+            own passages.
         telemetry: report every question to OpenTelemetry (``polyhop.telemetry``).
 
     Raises:
@@ -91,6 +95,7 @@ class Service:
         on_answer: Sequence[Callable[[AskResponse], None]] = (),
         grace: float = 2.0,
         settings: Mapping[str, Any] | None = None,
+        uploads: UploadLimits | None = None,
         telemetry: bool = False,
         **options: Any,
     ) -> None:
@@ -110,14 +115,15 @@ class Service:
         self.metrics = Metrics()
         self.on_answer = list(on_answer)
         self._policy = RequestPolicy(
-            corpora=self.corpora,
+            corpora=self.names,
             method=self.default_method,
             settings=method_named(method).resolve(settings or {}),
             limits={name: options.pop(name) for name in REQUEST_LIMITS if name in options},
             max_question_chars=max_question_chars,
         )
         self._resources = Resources(corpora, lm, retriever, {**options, "reader": reader}, telemetry)
-        self._pipelines: OrderedDict[bytes, asyncio.Task[Pipeline]] = OrderedDict()
+        self.uploads = Uploads(uploads, self._resources, self.corpora, self.default_method, self._forget)
+        self._pipelines: OrderedDict[tuple[str, bytes], asyncio.Task[Pipeline]] = OrderedDict()
         self._pipelines_kept = pipelines_kept
         self._answers = AnswerCache(traces_kept, bytes_kept)
         self._slots = asyncio.Semaphore(concurrency)
@@ -137,22 +143,24 @@ class Service:
             Busy, OutOfTime, Stopping: the request is refused or abandoned.
             PolyhopError: an error of the method, such as ``LMError``.
         """
-        started, pipeline = await self._begin(request)
-        async with self._running_work(started, pipeline) as work:
-            await asyncio.wait([work])
-            return self._result(work)
+        with self.uploads.reading(request.corpus) as upload:
+            started, pipeline = await self._begin(request, upload)
+            async with self._running_work(started, pipeline) as work:
+                await asyncio.wait([work])
+                return self._result(work)
 
     async def stream(self, request: AskRequest) -> AsyncGenerator[Event, None]:
         """Yield the start of a question, each step as it happens (see ``Pipeline.stream``), and the answer. Leaving the
         loop cancels the work; a slow reader does not delay it."""
-        started, pipeline = await self._begin(request)
-        yield started
-        steps: asyncio.Queue[Step | None] = asyncio.Queue()
-        async with self._running_work(started, pipeline, steps.put_nowait) as work:
-            work.add_done_callback(lambda _: steps.put_nowait(None))
-            while (step := await steps.get()) is not None:
-                yield step
-            yield self._result(work)
+        with self.uploads.reading(request.corpus) as upload:
+            started, pipeline = await self._begin(request, upload)
+            yield started
+            steps: asyncio.Queue[Step | None] = asyncio.Queue()
+            async with self._running_work(started, pipeline, steps.put_nowait) as work:
+                work.add_done_callback(lambda _: steps.put_nowait(None))
+                while (step := await steps.get()) is not None:
+                    yield step
+                yield self._result(work)
 
     async def search(self, query: str, k: int = 5, corpus: str | None = None) -> list[Passage]:
         """Return the ``k`` best passages of a corpus, best first, with the retriever of the default method."""
@@ -161,9 +169,10 @@ class Service:
         with naming("k"):
             if not 1 <= k <= MAX_PASSAGES:
                 raise SettingError(f"k={brief(k)}: must be 1 to {MAX_PASSAGES}")
-        pipeline = await self._pipeline(self.resolved(AskRequest(query, corpus=corpus)))
-        async with self._turn():
-            return await pipeline.engine.search(query, k)
+        with self.uploads.reading(corpus) as upload:
+            pipeline = await self._pipeline(self.resolved(AskRequest(query, corpus=corpus)), upload)
+            async with self._turn():
+                return await pipeline.engine.search(query, k)
 
     async def search_many(
         self, queries: Sequence[str], k: int, corpus: str | None = None
@@ -178,9 +187,14 @@ class Service:
                 f"{counted(len(queries), 'queries')} with {counted(k, 'passages')} each: a request may ask for "
                 f"{MAX_BATCH_PASSAGES} passages at most; split it"
             )
-        pipeline = await self._pipeline(self.resolved(AskRequest("?", corpus=corpus)))
-        async with self._turn():
-            return await pipeline.engine.search_many([self._policy.readable(query) for query in queries], k)
+        with self.uploads.reading(corpus) as upload:
+            pipeline = await self._pipeline(self.resolved(AskRequest("?", corpus=corpus)), upload)
+            async with self._turn():
+                return await pipeline.engine.search_many([self._policy.readable(query) for query in queries], k)
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the corpora that the current client may ask: the service's own, then its uploads."""
+        return (*self.corpora, *self.uploads.names())
 
     async def facts(self, corpus: str) -> CorpusFacts:
         """Return the size of a corpus and examples of its content.
@@ -188,9 +202,11 @@ class Service:
         Raises:
             UnknownCorpus: no corpus has this name.
         """
-        if corpus not in self.corpora:
-            raise UnknownCorpus("corpus", corpus[:200], self.corpora)
-        return await asyncio.to_thread(self._resources.facts, corpus)
+        if corpus not in self.names():
+            raise UnknownCorpus("corpus", corpus[:200], self.names())
+        with self.uploads.reading(corpus) as upload:
+            facts = await asyncio.to_thread(self._resources.facts, upload.key if upload else corpus)
+        return replace(facts, files=upload.files, left_out=upload.left_out) if upload else facts
 
     def resolved(self, request: AskRequest) -> AskRequest:
         """Fill in the defaults of a request (see ``RequestPolicy``)."""
@@ -257,6 +273,7 @@ class Service:
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
+        self.uploads.stop()
         if self._running:
             await asyncio.wait(self._running, timeout=self.grace)
         self._abandoning = True
@@ -264,14 +281,15 @@ class Service:
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
+        await self.uploads.aclose()
         await self._resources.aclose()
 
     # --- inside --------------------------------------------------------------------------------------------------
 
-    async def _begin(self, request: AskRequest) -> tuple[AskStarted, Pipeline]:
+    async def _begin(self, request: AskRequest, upload: Upload | None) -> tuple[AskStarted, Pipeline]:
         self._check_admitted()
         started = AskStarted(secrets.token_hex(8), replace(self.resolved(request), client=CLIENT.get()))
-        return started, await self._pipeline(started.request)
+        return started, await self._pipeline(started.request, upload)
 
     @asynccontextmanager
     async def _running_work(
@@ -331,20 +349,25 @@ class Service:
             except Exception:  # noqa: BLE001 - a listener must not fail an answer
                 _log.exception("a listener to answers failed")
 
-    async def _pipeline(self, request: AskRequest) -> Pipeline:
-        """Return the pipeline of a resolved request. If it is not among the recently used, it is opened on a thread,
-        once for all concurrent requests. After a failure, the next request tries again."""
-        key = pipeline_key(request)
+    async def _pipeline(self, request: AskRequest, upload: Upload | None = None) -> Pipeline:
+        """Return the pipeline of a resolved request, over an upload if one is given. If it is not among the recently
+        used, it is opened on a thread, once for all concurrent requests. After a failure, the next request tries again.
+        """
+        corpus, method = upload.key if upload else str(request.corpus), str(request.method)
+        key = corpus, pipeline_key(request)
         opening = self._pipelines.get(key)
         if opening is None or (opening.done() and opening.exception()):
             limits = {name: getattr(request, name) for name in REQUEST_LIMITS}
-            corpus, method = str(request.corpus), str(request.method)
             work = asyncio.to_thread(self._resources.pipeline, corpus, method, request.settings, limits)
             opening = self._pipelines[key] = asyncio.get_running_loop().create_task(work)
         self._pipelines.move_to_end(key)
         while len(self._pipelines) > self._pipelines_kept:
             self._pipelines.popitem(last=False)
         return await asyncio.shield(opening)  # one caller's cancellation must not cancel the shared task
+
+    def _forget(self, corpus: str) -> None:
+        for key in [key for key in self._pipelines if key[0] == corpus]:
+            del self._pipelines[key]
 
     def _check_admitted(self) -> None:
         self._check_open()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from polyhop import __version__
 from polyhop.common.extras import require
 from polyhop.errors import UsageError
-from polyhop.serve.http import chat, errors, native, retrieve
+from polyhop.serve.http import chat, errors, native, retrieve, uploads
 from polyhop.serve.http.guard import Gate, RequestLog
 from polyhop.serve.http.reference import reference
 from polyhop.serve.http.replies import reply
@@ -61,6 +61,7 @@ class Options:
         return {
             "keys": self.keys,
             "hosts": self.hosts,
+            "origins": self.origins,
             "clients": ClientLimits(per_minute=self.per_minute, at_once=self.at_once),
             "max_body_bytes": self.max_body_bytes,
             "client_timeout": self.client_timeout,
@@ -97,10 +98,11 @@ def create_app(service: Service, options: Options | None = None) -> "FastAPI":
         lifespan=lifespan,
     )
     errors.install(app)
-    app.add_middleware(Gate, **given.gate())
+    limits = service.uploads.limits
+    app.add_middleware(Gate, **given.gate(), max_upload_bytes=limits.body_bytes if limits else 0)
     if given.origins:
         app.add_middleware(
-            CORSMiddleware, allow_origins=given.origins, allow_methods=["GET", "POST"], allow_headers=["*"]
+            CORSMiddleware, allow_origins=given.origins, allow_methods=["GET", "POST", "DELETE"], allow_headers=["*"]
         )
     app.add_middleware(RequestLog, metrics=service.metrics, client_timeout=given.client_timeout)
 
@@ -125,7 +127,7 @@ def create_app(service: Service, options: Options | None = None) -> "FastAPI":
     app.add_api_route("/health", health, tags=["operations"])
     app.add_api_route("/ready", ready, tags=["operations"])
     app.add_api_route("/metrics", metrics, tags=["operations"], response_class=PlainTextResponse)
-    for router in (native.router, chat.router, retrieve.router, native.runs_router):
+    for router in (native.router, uploads.router, chat.router, retrieve.router, native.runs_router):
         app.include_router(router(service))
     app.add_api_route("/", page, include_in_schema=False)
     app.add_api_route("/docs", docs, include_in_schema=False)

@@ -12,8 +12,11 @@ from polyhop.serve.errors import (
     Busy,
     ClientGone,
     NotAllowed,
+    NotStored,
+    NoUploads,
     OutOfTime,
     Stopping,
+    TooLarge,
     TooManyRequests,
     UnknownCorpus,
     UnknownRun,
@@ -35,6 +38,9 @@ _STATUSES: tuple[tuple[type[PolyhopError], int, str], ...] = (
     (Stopping, 503, "stopping"),
     (ClientGone, 499, "left"),
     (OutOfTime, 504, "out_of_time"),
+    (TooLarge, 413, "too_large"),
+    (NoUploads, 403, "no_uploads"),
+    (NotStored, 507, "not_stored"),
     (UsageError, 400, "invalid_request"),
     (ServiceError, 502, "upstream"),
 )
@@ -79,14 +85,16 @@ WRONG_USE: dict[int | str, dict[str, Any]] = {
     for status, description in {
         400: "The request is invalid.",
         401: "A key is missing or wrong.",
+        403: "The server takes no uploads, or the request comes from a page of another site.",
         404: "Not found.",
         413: "The body is too large.",
-        415: "The body is not JSON.",
+        415: "The body is not JSON or, for an upload, not a form.",
         422: "The body or a parameter has the wrong form.",
         429: "Too many requests; Retry-After gives the seconds to wait.",
         502: "The language model or the retriever could not be reached or refused the request.",
         503: "The service is busy or stopping.",
         504: "The question took longer than the service allows.",
+        507: "There is no space for the upload.",
     }.items()
 }
 """The errors of every operation, for the OpenAPI document."""

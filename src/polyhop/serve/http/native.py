@@ -1,11 +1,10 @@
-"""polyhop's own HTTP API: ask, search, list traces, methods and corpora, and look at runs.
+"""polyhop's own HTTP API: ask, search, list traces and methods, and look at runs.
 
 This module evaluates its annotations, because FastAPI reads them. FastAPI is imported only when a router is created.
 """
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge, Le
@@ -98,16 +97,6 @@ class AnswerShape(BaseModel):
     usage: dict[str, Any]
 
 
-class CorpusShape(BaseModel):
-    """A corpus: its size and examples of its content."""
-
-    corpus: str
-    passages: int | None = Field(description="Null if a retriever brings its own passages.")
-    files: int | None = Field(description="Number of documents that the passages were cut from; null if unknown.")
-    titles: list[str] = Field(description="Some of the titles.")
-    questions: list[str] = Field(description="Questions that it can answer; only for the demo.")
-
-
 def router(service: Service) -> "APIRouter":
     """Create polyhop's own routes under ``/v1``."""
     from fastapi import APIRouter, Request, Response
@@ -145,14 +134,6 @@ def router(service: Service) -> "APIRouter":
             }
         )
 
-    async def corpora() -> Response:
-        """List the corpora."""
-        return reply({"default": service.default_corpus, "corpora": list(service.corpora)})
-
-    async def one_corpus(corpus: str) -> Response:
-        """Return the size of a corpus and examples of its content."""
-        return reply({"corpus": corpus, **asdict(await service.facts(corpus))})
-
     routes = APIRouter(prefix="/v1", responses=WRONG_USE)
     answer = {"model": AnswerShape, "content": {"text/event-stream": {}}}
     routes.add_api_route("/ask", ask, methods=["POST"], responses={200: answer})
@@ -161,8 +142,6 @@ def router(service: Service) -> "APIRouter":
     routes.add_api_route("/traces/{trace_id}", trace)
     routes.add_api_route("/traces/{trace_id}/steps/{step}/prompt", prompt)
     routes.add_api_route("/methods", all_methods)
-    routes.add_api_route("/corpora", corpora)
-    routes.add_api_route("/corpora/{corpus:path}", one_corpus, responses={200: {"model": CorpusShape}})
     return routes
 
 
