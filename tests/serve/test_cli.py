@@ -22,7 +22,10 @@ import pytest
 from polyhop import Passage
 from polyhop.cli import main
 from polyhop.common.extras import is_installed
+from polyhop.common.progress import show_progress
+from polyhop.data.corpora import open_corpus
 from polyhop.errors import UsageError
+from polyhop.serve import logs
 from polyhop.serve.http.app import Options, listen, serve, url_of
 from polyhop.serve.service import Service
 from tests.serve.test_http import QUESTION, Model, events, until
@@ -73,6 +76,50 @@ def test_a_tool_server_has_limits_of_its_clients_too(monkeypatch: pytest.MonkeyP
     assert isinstance(service, Service)
     assert address == ["http", "127.0.0.1", 7]
     assert (options.per_minute, options.at_once, options.max_body_bytes) == (3, 2, 500)
+
+
+@pytest.mark.extra
+@needs_serve
+@pytest.mark.parametrize(
+    ("arguments", "taken"),
+    [
+        ([], True),
+        (["--host", "localhost"], True),
+        (["--no-uploads"], False),
+        (["--host", "0.0.0.0", "--without-keys"], False),
+        (["--allow-host", "wiki.example"], False),
+        (["--host", "0.0.0.0", "--without-keys", "--allow-uploads"], True),
+        (["--allow-host", "wiki.example", "--allow-uploads", "--max-uploads", "3", "--max-file-bytes", "9"], True),
+    ],
+)
+def test_uploads_are_local_unless_allowed(monkeypatch: pytest.MonkeyPatch, arguments: list[str], taken: bool) -> None:
+    given: list[Any] = []
+
+    async def caught(*parts: Any) -> None:
+        given.extend(parts)
+
+    monkeypatch.setattr("polyhop.serve.http.app.serve", caught)
+    monkeypatch.setattr(sys, "argv", ["polyhop", "serve", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    limits = given[0].uploads.limits
+    assert (limits is not None) is taken
+    if "--max-uploads" in arguments:
+        assert (limits.corpora, limits.file_bytes, limits.files) == (3, 9, 2000)
+
+
+@pytest.mark.extra
+@needs_serve
+def test_the_progress_of_a_long_start_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "polyhop.serve")
+    monkeypatch.setattr(logs, "PROGRESS_SECONDS", 0.0)
+    with show_progress(logs.log_progress):
+        list(open_corpus([Passage(f"p{number}", "", "text") for number in range(2000)]).unique())
+    facts = [record.facts for record in caplog.records]  # type: ignore[attr-defined]
+    assert facts == [{"of": "passages", "done": done, "total": None} for done in (1000, 2000)]
 
 
 def test_an_unusable_address_is_an_error() -> None:

@@ -35,8 +35,8 @@ def _operation(verb: str, path: str, operation: Mapping[str, Any], document: Map
         (parameter["name"], parameter["in"], parameter.get("schema", {}), parameter.get("required", False))
         for parameter in operation.get("parameters", [])
     ]
-    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
-    fields += _properties(body, document)
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        fields += _properties(content["schema"], document)
     rows = "".join(_row(*field) for field in fields)
     head = '<tr><th scope="col">field</th><th scope="col">in</th><th scope="col">type</th><th scope="col"></th></tr>'
     region = f'<div class="scroll" tabindex="0" role="region" aria-label="Fields of {escape(verb)} {escape(path)}">'
@@ -46,7 +46,7 @@ def _operation(verb: str, path: str, operation: Mapping[str, Any], document: Map
 
 def _properties(schema: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, bool]]:
     name = str(schema.get("$ref", "")).rpartition("/")[2]
-    known = document.get("components", {}).get("schemas", {}).get(name, {})
+    known = document.get("components", {}).get("schemas", {}).get(name, schema)
     for field, shape in known.get("properties", {}).items():
         yield field, "body", shape, field in known.get("required", [])
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, Field
 
 from polyhop.data.converting.converter import SUFFIXES
+from polyhop.data.documents import unreadable
 from polyhop.serve.drafts import Draft, UploadLimits
 from polyhop.serve.errors import ClientGone
 from polyhop.serve.http.errors import WRONG_USE, RequestError, error_response
@@ -109,12 +110,13 @@ async def corpus_row(service: Service, corpus: str) -> dict[str, Any]:
 
 
 def limits_row(limits: UploadLimits) -> dict[str, Any]:
-    """Return the limits of uploads: numbers and bytes, and the suffixes of documents that are read."""
+    """Return the limits of uploads: numbers, bytes, and the suffixes of documents, each with the reason that it cannot
+    be read here, "" if it can."""
     return {
         "max_files": limits.files,
         "max_file_bytes": limits.file_bytes,
         "max_bytes": limits.total_bytes,
-        "kinds": list(SUFFIXES),
+        "kinds": {suffix: unreadable(suffix) for suffix in SUFFIXES},
     }
 
 

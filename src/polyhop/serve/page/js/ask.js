@@ -2,10 +2,11 @@
 
 import { choice, el, folded } from "../view/dom.js";
 import { Inspector } from "../view/inspector.js";
-import { cut, seconds } from "../view/words.js";
-import { at, get } from "./api.js";
+import { count, cut, seconds } from "../view/words.js";
+import { at, get, remove } from "./api.js";
 import { LivePanel, ServedStory } from "./live.js";
 import { parted, settingFields } from "./settings.js";
+import { takesDrops, uploadPart } from "./upload.js";
 import { welcome } from "./welcome.js";
 
 const KINDS = [
@@ -17,6 +18,7 @@ const KINDS = [
 ];
 let known = null; // methods and corpora, asked for once
 let chosen = {}; // what the form held last
+const notSent = new Map(); // of uploads: what the page left out, in words
 
 /** The view; `ids` are of kept traces to show (one, or two beside each other). */
 export async function askView(ids = []) {
@@ -32,18 +34,50 @@ export async function askView(ids = []) {
   const stage = el("div.stage", { hidden: true }, results, inspector.element);
   const start = el("section.start");
   const recent = el("section.recent");
-  const form = formOf(methods, corpora, (bodies) => run(bodies), greet);
+  const upload = corpora.uploads && uploadPart(corpora.uploads, added);
+  const form = formOf(methods, corpora, (bodies) => run(bodies), greet, upload?.button);
+  const element = el("div.ask", {}, form.element, upload?.element, stage, start, recent);
+  if (upload) takesDrops(element, upload.choose);
   let panels = [];
   if (ids.length) await open();
   else await Promise.all([greet(), lately(recent)]);
   return {
-    element: el("div.ask", {}, form.element, stage, start, recent),
+    element,
     title: ids.length ? cut(form.question(), 60) : "Ask",
-    leave: () => panels.forEach((panel) => panel.cancel()),
+    leave: () => {
+      panels.forEach((panel) => panel.cancel());
+      upload?.leave();
+    },
   };
 
   async function greet() {
-    if (!panels.length) await welcome(start, form.corpus(), form.ask);
+    const corpus = form.corpus();
+    const own = corpora.uploads?.corpora.includes(corpus) && { drop: () => drop(corpus), notSent: notSent.get(corpus) };
+    if (!panels.length) await welcome(start, corpus, form.ask, own);
+  }
+
+  /** A corpus was uploaded: choose it, and show the view of one who has not asked yet. */
+  async function added({ corpus, files, passages }, leftOut) {
+    notSent.set(corpus, leftOut);
+    const fresh = await get("v1/corpora").catch(() => null); // older uploads may be gone
+    Object.assign(corpora, fresh);
+    form.offer(corpus);
+    panels.forEach((panel) => panel.cancel());
+    panels = [];
+    inspector.element.hidden = stage.hidden = true;
+    start.hidden = recent.hidden = false;
+    form.element.classList.remove("answered");
+    if (location.hash) history.pushState(null, "", "#/");
+    await greet();
+    form.focus(`${corpus} is ready: ${count(files, "file")}, ${count(passages, "passage")}.`);
+  }
+
+  async function drop(corpus) {
+    await remove(`v1/corpora/${at(corpus)}`).catch((error) => console.error(error));
+    Object.assign(corpora, await get("v1/corpora"));
+    form.offer(corpora.default);
+    await greet();
+    form.focus(`${corpus} was deleted.`);
   }
 
   function put(fresh) {
@@ -76,8 +110,15 @@ export async function askView(ids = []) {
   }
 }
 
-function formOf(methods, corpora, submit, oncorpus) {
+function formOf(methods, corpora, submit, oncorpus, upload) {
   const names = grouped(methods.methods);
+  const said = el("p.unseen", { role: "status" });
+  const corpus = choice("Corpus", "corpus", [], "", () => oncorpus());
+  const offer = (name) => {
+    const option = (each) => el("option", { value: each, selected: each === name }, each);
+    corpus.querySelector("select").replaceChildren(...corpora.corpora.map(option));
+    corpus.hidden = corpora.corpora.length < 2;
+  };
   const about = el("p.about.dim");
   const settings = el("fieldset.settings");
   const tell = () => {
@@ -125,20 +166,16 @@ function formOf(methods, corpora, submit, oncorpus) {
       {},
       choice("Method", "method", names, chosen.method ?? methods.default, tell),
       choice("Compare with", "beside", [["", "no other method"], ...names], chosen.beside ?? ""),
-      corpora.corpora.length > 1 &&
-        choice(
-          "Corpus",
-          "corpus",
-          corpora.corpora.map((each) => [each, each]),
-          chosen.corpus ?? corpora.default,
-          () => oncorpus(),
-        ),
+      corpus,
+      upload,
       button,
     ),
+    said,
     about,
     folded("Limits and settings", more),
   );
   text.value = chosen.question ?? "";
+  offer(corpora.corpora.includes(chosen.corpus) ? chosen.corpus : corpora.default);
   tell();
   return {
     element,
@@ -146,7 +183,12 @@ function formOf(methods, corpora, submit, oncorpus) {
       button.textContent = yes ? "Ask again" : "Ask";
     },
     question: () => text.value,
-    corpus: () => element.elements.corpus?.value ?? corpora.default,
+    corpus: () => element.elements.corpus.value,
+    offer,
+    focus: (words) => {
+      said.textContent = words;
+      text.focus();
+    },
     ask: (question) => {
       text.value = question;
       element.requestSubmit();
@@ -155,7 +197,7 @@ function formOf(methods, corpora, submit, oncorpus) {
       text.value = stories[0].question;
       element.elements.method.value = stories[0].method;
       element.elements.beside.value = stories[1]?.method ?? "";
-      if (element.elements.corpus) element.elements.corpus.value = stories[0].corpus;
+      if (corpora.corpora.includes(stories[0].corpus)) element.elements.corpus.value = stories[0].corpus;
       tell();
     },
   };

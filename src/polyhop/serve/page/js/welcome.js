@@ -1,18 +1,22 @@
-// What an empty page offers: the corpus that is asked, and questions to begin with.
+// What an empty page offers: the corpus that is asked, what was left out of it, and questions to begin with.
 
 import { el } from "../view/dom.js";
 import { count } from "../view/words.js";
 import { at, get } from "./api.js";
+import { leftOut } from "./upload.js";
 
-/** Tell in `part` what a corpus holds. `ask(question)` is called with the example that is clicked. */
-export async function welcome(part, corpus, ask) {
+/** Tell in `part` what a corpus holds. `ask(question)` is called with the example that is clicked. `upload`, if it is
+ * one: `drop()` deletes it, `notSent` is what the page left out of it. */
+export async function welcome(part, corpus, ask, upload) {
   part.dataset.corpus = corpus;
   const facts = await get(`v1/corpora/${at(corpus)}`).catch(() => ({}));
   if (part.dataset.corpus !== corpus) return; // another was chosen meanwhile
-  const { questions = [], titles = [] } = facts;
+  const { questions = [], titles = [], left_out = [] } = facts;
   part.replaceChildren(
     el("h2", {}, corpus, " ", el("span.dim", {}, sizeOf(facts))),
+    ...[leftOut([...left_out, ...(upload?.notSent ?? [])])].filter(Boolean),
     ...(questions.length ? examples(questions, ask) : titles.length ? content(titles) : []),
+    ...(upload ? [el("button.plain", { type: "button", onclick: upload.drop }, "Delete these files")] : []),
   );
 }
 
