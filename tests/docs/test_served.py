@@ -58,11 +58,11 @@ def test_the_chat_client_and_curl_get_an_answer(
     assert json.loads(reader.run(asked))["answer"] == "South Shields"
 
 
-def test_curl_uploads_documents_and_asks_them(corpus: Path, reader: Reader, tmp_path: Path) -> None:
+def test_curl_uploads_documents_and_asks_them(corpus: Path, reader: Reader) -> None:
     if not is_installed("serve"):
         pytest.skip("needs polyhop[serve]")
-    (tmp_path / "miffy.md").write_text("# Miffy\n\nMiffy was created by Dick Bruna in 1955.\n")
-    (tmp_path / "bruna.txt").write_text("Dick Bruna\n\nDick Bruna was a Dutch artist born in Utrecht in 1927.\n")
+    (reader.folder / "miffy.md").write_text("# Miffy\n\nMiffy was created by Dick Bruna in 1955.\n")
+    (reader.folder / "bruna.txt").write_text("Dick Bruna\n\nDick Bruna was a Dutch artist born in Utrecht in 1927.\n")
     reader.serve(f"polyhop serve --corpus docs={corpus}")
     assert reader.url
     corpus_row, answer = reader.run(the_block("serve.md", "sh", 2).text.replace(SERVED, reader.url)).split("}{", 1)
