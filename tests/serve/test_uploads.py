@@ -10,6 +10,8 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -22,6 +24,7 @@ import pytest
 
 from polyhop import Passage
 from polyhop.common.extras import is_installed
+from polyhop.data.converting import converter
 from polyhop.serve import uploads
 from polyhop.serve.drafts import UploadLimits
 from polyhop.serve.http.app import Options, serve
@@ -424,6 +427,29 @@ async def test_a_signal_ends_uploads_and_deletes_all(
             assert (status, error["error"]["type"]) == (503, "stopping")
             await serving
     assert list(stored.iterdir()) == []
+
+
+async def test_a_document_that_takes_long_does_not_hold_up_the_end(
+    stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that converts it is killed."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def slow() -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", "import time; time.sleep(600)"]
+        started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+        return started[-1]
+
+    monkeypatch.setattr(converter, "_start", slow)
+    async with client() as session:
+        sending = asyncio.ensure_future(send(session, form(NOTES)))
+        await until(lambda: started)
+        sending.cancel()
+        with suppress(asyncio.CancelledError):
+            await sending
+        await until(lambda: not left(stored))
+        assert len(started) == 1, "the next document is not begun"
+        assert started[0].poll() is not None
 
 
 async def test_a_full_disk_is_said_and_nothing_stays(stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:

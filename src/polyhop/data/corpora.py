@@ -13,7 +13,7 @@ import orjson
 
 from polyhop.common.files import digest_of, path_text
 from polyhop.data import path_or_demo
-from polyhop.data.converting.converter import SUFFIXES, TABLES
+from polyhop.data.converting.converter import SUFFIXES, TABLES, Converter
 from polyhop.data.corpus import Corpus, Read, Unread
 from polyhop.data.documents import READING_VERSION, document_files, read_documents, source_of, survey
 from polyhop.data.index_folder import is_broken_index, is_index, manifest_of, read_index
@@ -185,12 +185,13 @@ def _from_documents(path: Path, skip_bad: bool) -> Corpus:
     return _of_files(path, read, skip_bad or path.is_dir(), files, unread, count=lambda: len(files()))
 
 
-def corpus_of_files(name: str, files: Mapping[str, Path], unread: Unread) -> Corpus:
+def corpus_of_files(name: str, files: Mapping[str, Path], unread: Unread, converter: Converter | None = None) -> Corpus:
     """Open documents that are stored under other names than people know them by, such as uploaded ones.
 
     Args:
         files: documents by the relative path that people know them by. Only this path is shown.
         unread: the number of files left out before, by kind and reason.
+        converter: converts the documents; it can be stopped.
     """
     sources = {path: source for source, path in files.items()}
 
@@ -199,7 +200,7 @@ def corpus_of_files(name: str, files: Mapping[str, Path], unread: Unread) -> Cor
 
     def read() -> Items:
         try:
-            for item, file in read_documents((file, source) for source, file in files.items()):
+            for item, file in read_documents(((file, source) for source, file in files.items()), converter):
                 source = sources[file]
                 yield renamed(item, source) if isinstance(item, DataError) else item, (Path(source), None)
         except DataError as error:

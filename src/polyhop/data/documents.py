@@ -92,7 +92,9 @@ def source_of(path: Path, root: Path) -> str:
     return path_text(path.relative_to(root)).replace(os.sep, "/")
 
 
-def read_documents(files: Iterable[tuple[Path, str]]) -> Iterator[tuple[Passage | DataError, Path]]:
+def read_documents(
+    files: Iterable[tuple[Path, str]], converter: Converter | None = None
+) -> Iterator[tuple[Passage | DataError, Path]]:
     """Yield the passages of documents, each with its file, holding one document at a time. A document comes with its
     source, the relative path that people know it by. Ids are ``relative/path.md#1`` and so on; an empty text has no
     passages.
@@ -102,7 +104,7 @@ def read_documents(files: Iterable[tuple[Path, str]]) -> Iterator[tuple[Passage 
     Raises:
         MissingExtra: a document needs the extra ``docs``, which is not installed.
     """
-    with Converter() as converter:
+    with converter or Converter() as converter:
         for path, source in files:
             try:
                 blocks = converter.blocks(path)

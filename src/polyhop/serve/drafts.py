@@ -7,7 +7,6 @@ the client gives is text, shown as the source of its passages.
 from __future__ import annotations
 
 import shutil
-import threading
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from polyhop.common.text import counted, normalise_unicode, printable
-from polyhop.data.converting.converter import SUFFIXES
+from polyhop.data.converting.converter import SUFFIXES, Converter
 from polyhop.data.corpora import corpus_of_files
 from polyhop.data.corpus import Corpus
 from polyhop.data.documents import kind_of, unreadable
@@ -64,13 +63,14 @@ class Draft:
         name: the name that the client gives the corpus, "" for none; then the name that it gets.
         unread: the number of files left out, by kind and reason.
         bytes: the size of everything that arrived.
-        stopped: set when nobody waits for it any more.
+        is_stopped: True when nobody waits for it any more.
     """
 
     def __init__(self, client: str, folder: Path, limits: UploadLimits) -> None:
         self.client, self.folder, self.name, self.bytes = client, folder, "", 0
         self.unread = Counter[tuple[str, str]]()
-        self.stopped = threading.Event()
+        self.is_stopped = False
+        self._converter = Converter()
         self._limits = limits
         self._paths: dict[str, Path] = {}
         self._count = self._size = 0
@@ -133,16 +133,21 @@ class Draft:
         if top:
             files = {path.removeprefix(f"{top}/"): stored for path, stored in files.items()}
         self.name = _free_name(corpus_name(self.name) or corpus_name(top) or _DEFAULT_NAME, taken)
-        return corpus_of_files(self.name, files, self.unread)
+        return corpus_of_files(self.name, files, self.unread, self._converter)
 
     def check(self) -> None:
         """Raise ``Stopping`` if it is stopped."""
-        if self.stopped.is_set():
+        if self.is_stopped:
             raise Stopping("the upload was stopped before it was complete; upload it again")
+
+    def stop(self) -> None:
+        """End the work on it, on whatever thread: at its next step, or at once if a document is converted."""
+        self.is_stopped = True
+        self._converter.stop()
 
     def discard(self) -> None:
         """Delete everything of it."""
-        self.stopped.set()
+        self.stop()
         with suppress(OSError):  # what it still had to write
             self._close()
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -139,7 +139,7 @@ class Uploads:
         finally:
             if indexing is None:
                 self._discard(draft)
-            draft.stopped.set()
+            draft.stop()
 
     def delete(self, name: str) -> None:
         """Delete an upload of the current client: at once or, if it is read, after its last reader.
@@ -168,10 +168,10 @@ class Uploads:
                 self._clear(upload)
 
     def stop(self) -> None:
-        """Accept no more uploads, and stop those under way, each after its current document."""
+        """Accept no more uploads, and stop those under way."""
         self._is_stopping = True
         for draft in self._drafts:
-            draft.stopped.set()
+            draft.stop()
 
     async def aclose(self) -> None:
         """Stop, and delete everything."""
@@ -212,9 +212,15 @@ class Uploads:
         try:
             upload = await asyncio.to_thread(self._build, draft, corpus, show)
             draft.check()
-        except BaseException:
+        except BaseException as error:
             self._forget(_key(draft))
-            self._discard(draft)
+            self._drafts.discard(draft)
+            try:
+                draft.check()
+            except Stopping as stopped:
+                raise stopped from error
+            finally:
+                draft.discard()
             raise
         self._drafts.discard(draft)
         self._kept[upload.key] = upload

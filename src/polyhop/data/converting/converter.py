@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from threading import Timer
+from threading import Event, Timer
 from typing import Any, Self
 
 from polyhop.common.extras import is_installed
@@ -55,6 +55,7 @@ class Converter:
     def __init__(self, *, seconds: float | None = None) -> None:
         self._seconds, self.seconds_lost, self.guess = seconds, 0.0, ""
         self._process: subprocess.Popen[bytes] | None = None
+        self._stopped = Event()
 
     def __enter__(self) -> Self:
         return self
@@ -78,8 +79,18 @@ class Converter:
             self.seconds_lost += time.monotonic() - began
             raise
 
+    def stop(self) -> None:
+        """End the work from another thread: the document under way, and every later one, cannot be read."""
+        self._stopped.set()
+        if process := self._process:
+            process.kill()
+
     def _blocks(self, path: Path) -> list[Block]:
+        if self._stopped.is_set():
+            raise DataError("not read: the work was stopped", path)
         process = self._process = self._process or _start()
+        if self._stopped.is_set():
+            process.kill()
         seconds = self._seconds or _seconds_for(path)
         timer = Timer(seconds, process.kill)
         timer.start()

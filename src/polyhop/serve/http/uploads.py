@@ -3,7 +3,7 @@
 This module evaluates its annotations, because FastAPI reads them. FastAPI is imported only when a router is created.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -70,8 +70,8 @@ def router(service: Service) -> "APIRouter":
 
     async def corpora() -> Response:
         """List the corpora, with the limits of uploads; these are null if the server takes none."""
-        limits, own = service.uploads.limits, list(service.uploads.names())
-        uploads: dict[str, Any] | None = {**limits_row(limits), "corpora": own} if limits else None
+        limits = service.uploads.limits
+        uploads = limits_row(limits, service.uploads.names()) if limits else None
         return reply({"default": service.default_corpus, "corpora": list(service.names()), "uploads": uploads})
 
     async def one(corpus: str) -> Response:
@@ -109,14 +109,15 @@ async def corpus_row(service: Service, corpus: str) -> dict[str, Any]:
     return {"corpus": corpus, **asdict(await service.facts(corpus))}
 
 
-def limits_row(limits: UploadLimits) -> dict[str, Any]:
+def limits_row(limits: UploadLimits, uploaded: Sequence[str]) -> dict[str, Any]:
     """Return the limits of uploads: numbers, bytes, and the suffixes of documents, each with the reason that it cannot
-    be read here, "" if it can."""
+    be read here, "" if it can; and the names of those that were ``uploaded``."""
     return {
         "max_files": limits.files,
         "max_file_bytes": limits.file_bytes,
         "max_bytes": limits.total_bytes,
         "kinds": {suffix: unreadable(suffix) for suffix in SUFFIXES},
+        "corpora": list(uploaded),
     }
 
 
