@@ -27,7 +27,7 @@ async def test_an_address_in_a_text_is_text() -> None:
 
 def terms() -> RequestPolicy:
     return RequestPolicy(
-        corpora=("towns",), method="tor", settings={}, limits={}, max_question_chars=4000,
+        corpora=lambda: ("towns",), method="tor", settings={}, limits={}, max_question_chars=4000,
     )  # fmt: skip
 
 

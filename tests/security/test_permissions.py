@@ -56,10 +56,16 @@ def test_the_cache_of_replies_is_its_owners(tmp_path: Path) -> None:
 def test_an_index_is_its_owners_while_it_is_built_and_after(tmp_path: Path) -> None:
     seen: list[str] = []
 
-    def look(done: int) -> None:
-        seen.extend(path for path in map(str, tmp_path.glob(".*building*")) if Path(path).stat().st_mode & 0o077)
+    class Looking:
+        def __iter__(self) -> Iterator[Passage]:
+            yield from PASSAGES
+            building = list(tmp_path.glob(".*building*"))
+            looks.append(len(building))
+            seen.extend(str(path) for path in building if path.stat().st_mode & 0o077)
 
-    index = build_index(open_corpus(PASSAGES), tmp_path / "index", links="titles", progress=look)
+    looks: list[int] = []
+    index = build_index(open_corpus(Looking()), tmp_path / "index", links="titles")
+    assert 1 in looks
     open_retriever("tfidf", index)
     open_retriever("tfidf:bigram", index)
     open_retriever("dense:pocket", index)

@@ -11,6 +11,7 @@ import pytest
 
 from polyhop.common.extras import is_installed
 from polyhop.common.progress import report_progress
+from polyhop.retrieval import index
 from polyhop.serve import uploads
 from polyhop.serve.drafts import UploadLimits
 from polyhop.serve.service import Service
@@ -71,7 +72,7 @@ class Held:
 
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> Held:
-    held = Held(uploads.build_index)
+    held = Held(index.build_index)
     monkeypatch.setattr(uploads, "build_index", held)
     return held
 

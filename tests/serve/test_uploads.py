@@ -8,12 +8,13 @@ import json
 import logging
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +25,9 @@ import pytest
 
 from polyhop import Passage
 from polyhop.common.extras import is_installed
+from polyhop.common.progress import report_progress
 from polyhop.data.converting import converter
+from polyhop.retrieval import index
 from polyhop.serve import uploads
 from polyhop.serve.drafts import UploadLimits
 from polyhop.serve.http.app import Options, serve
@@ -70,7 +73,7 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def left(stored: Path) -> list[str]:
-    """What lies in the server's folder, at any depth."""
+    """The names of all that lies in the server's folder."""
     return [path.name for root in stored.glob("polyhop-uploads-*") for path in root.iterdir()]
 
 
@@ -298,7 +301,7 @@ async def test_a_name_is_text_and_never_a_path(
     name: str, shown: str, stored: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
-    build = uploads.build_index
+    build = index.build_index
 
     def spied(corpus: Any, folder: Path) -> Any:
         seen.extend(path.name for path in folder.parent.iterdir())
@@ -380,17 +383,15 @@ async def test_a_client_that_stops_sending_is_cut_off(stored: Path) -> None:
 
 
 @pytest.fixture
-def slow_index(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], bool]]:
+def slow_index(monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
     """Indexing that goes on until it is stopped; tells if it has begun."""
     began: list[bool] = []
 
     def build(corpus: Any, folder: Path) -> Any:
-        with uploads_progress("files") as report:
+        with report_progress("files") as report:
             while True:
                 began.append(True)
                 report(0, 1)
-
-    from polyhop.common.progress import report_progress as uploads_progress
 
     monkeypatch.setattr(uploads, "build_index", build)
     return lambda: bool(began)
@@ -458,7 +459,7 @@ async def test_a_full_disk_is_said_and_nothing_stays(stored: Path, monkeypatch: 
 
     async with client() as session:
         for place, name, value in (
-            (uploads.shutil, "disk_usage", lambda _: SimpleNamespace(free=1_000)),
+            (shutil, "disk_usage", lambda _: SimpleNamespace(free=1_000)),
             (Path, "open", full),
             (Path, "mkdir", full),
             (uploads, "build_index", full),

@@ -96,7 +96,10 @@ def router(service: Service) -> "APIRouter":
 
     routes = APIRouter(prefix="/v1/corpora", responses=WRONG_USE)
     shape = {"model": CorpusShape}
-    sent = {201: {**shape, "description": "The corpus."}, 200: {"content": {"text/event-stream": {}}}}
+    sent: dict[int | str, Any] = {
+        201: {**shape, "description": "The corpus."},
+        200: {"content": {"text/event-stream": {}}},
+    }
     routes.add_api_route("", corpora)
     routes.add_api_route("", upload, methods=["POST"], responses={**WRONG_USE, **sent}, openapi_extra=_FORM)
     routes.add_api_route("/{corpus:path}", one, responses={200: shape})
