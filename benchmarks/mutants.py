@@ -3,8 +3,9 @@
     python -m benchmarks.mutants [--sample 200] [--seed 0] [--area methods] [--log FILE] [--show]
 
 Each mutant has one change in one module: another comparison, ``or`` for ``and``, another number, a loop that does not
-run. The mutations are those of Cosmic Ray. A mutant is killed if a test fails or the tests do not end. The tests whose
-file has the name of the module run first, then the other fast tests of the area. Another seed draws another sample.
+run. The mutations are those of Cosmic Ray. A mutant is killed if a test fails or the tests do not end. The doctests of
+the module and the tests whose file has its name run first, then the other fast tests of the area. Another seed draws
+another sample.
 ``--log`` keeps the results in a file of JSON lines, from which the same command goes on; ``--show`` prints survivors as
 diffs.
 
@@ -157,7 +158,7 @@ def judge(mutant: Mutant, folder: Path) -> Outcome:
     changed.write_text(mutant.applied(before), encoding="utf-8")
     area, module = AREAS[mutant.area], Path(mutant.path)
     try:
-        for name, tests in (("near", area.nearest(module)), ("far", area.farther(module))):
+        for name, tests in (("near", [str(changed), *area.nearest(module)]), ("far", area.farther(module))):
             if tests and (ended := _passes(tests, folder)) is not True:
                 return Outcome(mutant, name if ended is False else "hung")
         return Outcome(mutant, "")
@@ -167,7 +168,8 @@ def judge(mutant: Mutant, folder: Path) -> Outcome:
 
 def _passes(tests: Sequence[str], folder: Path) -> bool | None:
     """True if the fast tests pass with the source in ``folder``, None if they do not end."""
-    command = [sys.executable, "-m", "pytest", "-qx", "-m", "not slow", "-p", "no:cacheprovider", *tests]
+    config = ["-c", str(ROOT / "pyproject.toml"), "-m", "not slow", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-qx", *config, *tests]
     environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         ended = subprocess.run(

@@ -21,8 +21,10 @@ from polyhop.evaluation import predictions
 from polyhop.evaluation.figures import numbers
 from polyhop.evaluation.pages.summary import tables
 from polyhop.evaluation.report import Report
+from polyhop.evaluation.runner import run_settings
 from polyhop.evaluation.store import RunFolder, read_report
 from polyhop.metrics import profiles
+from polyhop.pipeline import Pipeline
 from tests.evaluation.test_store import files
 
 CORPUS = [Passage(f"p{n}", f"Town {n}", f"Town {n} lies on the river {n}.") for n in range(8)]
@@ -86,6 +88,16 @@ def test_the_largest_concurrency_of_a_run_is_kept(tmp_path: Path) -> None:
         assert held["volatile"]["concurrency"] == kept
     (tmp_path / "run" / "metrics.json").unlink()  # it has not finished
     assert read_report(tmp_path / "run").throughput is None
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_what_an_answer_may_be_is_among_the_settings_of_a_run(given: bool) -> None:
+    """A run with other such settings is another run; where they are not given, older folders have none."""
+    options: dict[str, Any] = {"verify_support": True, "allow_unanswerable": True, "abstain_below": 0.3}
+    lm = ScriptedLM(answering)
+    with Pipeline(None, "one-r", lm, retriever=find, **(options if given else {})) as pipeline:
+        settings = run_settings(pipeline, "questions")
+    assert {name: settings[name] for name in options} == (options if given else dict.fromkeys(options))
 
 
 def test_a_folder_is_one_processes_until_all_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
