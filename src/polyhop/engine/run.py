@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import cached_property, partial
@@ -21,24 +21,23 @@ from polyhop.common.turns import timed
 from polyhop.engine.budget import Meter, until_spent
 from polyhop.engine.call import Answered, Attempt, Call, Options, freeze
 from polyhop.engine.equipment import Equipment
-from polyhop.engine.models import count_tokens, truncate
+from polyhop.engine.lookups import Lookups
 from polyhop.engine.path_scoring import RecordedPathScorer
 from polyhop.engine.refusals import Refusals
 from polyhop.engine.speculation import SpeculativeRun, Speculator, Start
 from polyhop.engine.tool_call import Calls, Conversations
 from polyhop.engine.unread import unread_output
 from polyhop.errors import BudgetSpent, LMError, Refused, UsageError
-from polyhop.lm.base import Capabilities, Message, TokenScores
+from polyhop.lm.base import Message, TokenScores
 from polyhop.lm.tools import Tool
 from polyhop.prompts.tasks import Output, task_name
-from polyhop.readers.base import DEFAULT_THRESHOLD
 from polyhop.retrieval.base import RunRetriever
 from polyhop.trace import Note, Readout, Score, Searched, Step
 from polyhop.trace.recorder import OpenStep, Recorder
 from polyhop.types import NOTHING, Given, Kind, Passage, PathScorer, Span, SpanChoice, T, TypedTask
 
 
-class Run:
+class Run(Lookups):
     """A question in progress: a method calls these functions and nothing else.
 
     ``seed`` is the run's, or None. If ``allow_unanswerable`` is set, a method may say that the question has no answer.
@@ -55,12 +54,12 @@ class Run:
         explores_for: Speculator | None = None,
         listen: Callable[[Step], object] | None = None,
     ) -> None:
+        super().__init__(engine if engine.kind == kind else replace(engine, kind=kind))
         self.kind, self.given = kind, given
         self.seed, self.allow_unanswerable = engine.seed, engine.allow_unanswerable
         self.recorder = Recorder(question, method, silent=explores_for is not None, listen=listen)
         self.wasted = 0
         self.final: Output | None = None
-        self._engine, self._retriever = engine if engine.kind == kind else replace(engine, kind=kind), engine.retriever
         self._speculator, self._explores = explores_for, explores_for is not None
         self._conversations = Conversations()
         self._refusals = Refusals(engine, engine.models.ignoring_schemas())
@@ -156,10 +155,6 @@ class Run:
         step.close(Score, **record)
         return scores
 
-    def capabilities(self, task: str) -> Capabilities:
-        """Return the capabilities of the model for a task."""
-        return self._engine.model_of(task).capabilities
-
     # --- passages ------------------------------------------------------------------------------------------------
 
     async def search(self, query: str, k: int) -> list[Passage]:
@@ -183,61 +178,14 @@ class Run:
         return await self._read_spans(read, ("read path",), question, path)
 
     @property
-    def reader_has_tokenizer(self) -> bool:
-        """True if the reader cuts what it is shown by the tokens of its own checkpoint."""
-        return self._engine.needed_reader.has_tokenizer
-
-    @property
-    def reader_threshold(self) -> float:
-        """The confidence above which the reader's answers can be trusted, on the reader's own scale."""
-        return self._engine.reader.threshold if self._engine.reader else DEFAULT_THRESHOLD
-
-    def links(self, passage: Passage) -> list[Passage]:
-        """Return the passages that ``passage`` links to, known to the retriever or to a corpus beside it."""
-        return self._retriever.links(passage) if self._retriever else []
-
-    def document(self, passage: Passage) -> list[Passage]:
-        """Return the passages of the document of ``passage``, in order; it alone if its corpus is not known."""
-        return (self._engine.documents(passage) if self._engine.documents else []) or [passage]
-
-    def similarity(self, text: str, texts: Sequence[str], *, lexical: bool = False) -> list[float]:
-        """Return the similarity of ``text`` to each of ``texts``, from 0 to 1: the cosine of their vectors by the
-        retriever's encoder or, if it has none or ``lexical`` is set, by TF-IDF fitted on them."""
-        return self._engine.similarity(text, texts, lexical=lexical)
-
-    @property
-    def encode(self) -> Callable[[Sequence[str]], Any] | None:
-        """The function that turns questions into vectors, (texts, size), if the retriever has an encoder."""
-        encoder = self._retriever and self._retriever.encoder
-        return encoder.queries if encoder else None
-
-    @property
     def path_scorer(self) -> PathScorer:
         """The part that scores paths without a language model. Raises ``UsageError`` if the engine has none."""
         return RecordedPathScorer(self._engine.needed_path_scorer, self.recorder)
-
-    # --- lengths -------------------------------------------------------------------------------------------------
-
-    def count_tokens(self, text: str, task: str | None = None) -> int:
-        """Count tokens by the tokenizer of the model for ``task`` or the default one; without one, by 4 characters."""
-        return count_tokens(self._engine.model_of(task) if task else self._engine.models.default, text)
-
-    def truncate(self, text: str, tokens: int, task: str | None = None) -> str:
-        """Cut ``text`` at the end to at most ``tokens`` tokens, counted as in ``count_tokens``."""
-        return truncate(self._engine.model_of(task) if task else self._engine.models.default, text, tokens)
-
-    def prompt_tokens(self, task: TypedTask[Any] | str, *, options: Options | None = None, **fields: Any) -> int:
-        """Count the tokens of the prompt of ``ask`` or ``score``: instruction, demonstrations and input."""
-        return self._engine.prompt_tokens(task_name(task), fields, options)
 
     def turns_tokens(self, task: TypedTask[Any], tools: Sequence[Tool], turns: Sequence[Message], **fields: Any) -> int:
         """Count the tokens of a call of ``ask_with_tools``: the prompt, the tools and the turns."""
         offer = self._conversations.offer(self._engine.call(task.name, fields, None), tools, turns)
         return self._refusals.fit(offer).sent_tokens
-
-    def demonstrations(self, task: str) -> Sequence[Mapping[str, Any]]:
-        """Return the demonstrations in the prompt file of a scored task: their fields, and a ``kind``."""
-        return self._engine.prompts.scored(task).demonstrations
 
     # --- structure -----------------------------------------------------------------------------------------------
 
