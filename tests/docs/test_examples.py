@@ -15,6 +15,7 @@ import pytest
 
 import polyhop
 from polyhop.common.extras import EXTRA_MODULES
+from tests.kit import notebook
 
 FOLDER = Path(__file__).parents[2] / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.py"))
@@ -97,16 +98,15 @@ def test_an_example_prints_what_its_docstring_says(example: Path, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_the_notebook_prints_what_it_shows(capsys: pytest.CaptureFixture[str]) -> None:
-    names: dict[str, object] = {}
-    for cell in json.loads((FOLDER / "notebook.ipynb").read_text("utf-8"))["cells"]:
-        if cell["cell_type"] != "code":
-            continue
-        exec("".join(cell["source"]), names)  # noqa: S102 - our own example
-        words, figures = parted("".join("".join(output["text"]) for output in cell["outputs"]))
-        printed, printed_figures = parted(capsys.readouterr().out)
-        assert printed == words
+def test_the_notebook_shows_what_its_cells_print_and_return() -> None:
+    ran = 0
+    for cell, outputs in notebook.shown(json.loads(notebook.NOTEBOOK.read_text("utf-8"))["cells"]):
+        words, figures = parted(notebook.text_of(cell["outputs"]))
+        printed, printed_figures = parted(notebook.text_of(outputs))
+        assert printed == words, "python -m tests.kit.notebook stores it again"
         assert printed_figures == pytest.approx(figures, rel=0.25, abs=2)
+        ran += bool(words)
+    assert ran >= 4
 
 
 def test_the_table_of_examples_has_them_all() -> None:
