@@ -45,14 +45,15 @@ class UsageError(PolyhopError):
 
 
 class UnknownName(UsageError):
-    """A name that is not valid; the message lists the valid ones and suggests the nearest."""
+    """A name that is not valid; the message lists the valid ones, or those that it begins, and suggests the nearest."""
 
     def __init__(self, what: str, name: str, valid: Iterable[str], note: str = "") -> None:
         names = sorted(valid)
         message = f"unknown {what} {brief(name)}"
         near = nearest(name, names) or nearest(name.partition(":")[0], names)
         message += f"; did you mean {near!r}?" if near else "."
-        message += f" Valid: {', '.join(names)}." if names else f" There is no {what} to choose from."
+        shown = [each for each in names if each.startswith(f"{name}.")] or names  # tor: tor.review, tor.fuse, …
+        message += f" Valid: {', '.join(shown)}." if names else f" There is no {what} to choose from."
         super().__init__(f"{message} {note}".rstrip())
         self.name, self.valid = redacted(name), names
 

@@ -284,6 +284,10 @@ def test_wrong_tuning_is_named_and_exits_2(
     assert not result.out
 
 
+def test_the_tasks_of_a_method_are_named(cli: Cli) -> None:
+    assert "Valid: tor.complete, tor.enough, tor.fuse, tor.merged, tor.review.\n" in cli("prompts", "show", "tor").err
+
+
 def test_an_interrupt_is_answered_in_a_word(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
