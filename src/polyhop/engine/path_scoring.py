@@ -26,14 +26,14 @@ class RecordedPathScorer:
         """Score each path with all that the scorer has."""
         step = self.recorder.open()
         scores, step.own = await timed(self.scorer.scores(question, paths, found))
-        step.close(Note, name=SCORED, data={"paths": len(paths)})
+        self.recorder.close(step, Note, name=SCORED, data={"paths": len(paths)})
         return scores
 
     async def leads(self, question: str, path: Sequence[Passage], max_leads: int) -> list[str]:
         """Extract names to search for next from a path."""
         step = self.recorder.open()
         names, step.own = await timed(self.scorer.leads(question, path, max_leads))
-        step.close(Note, name=LED, data={"names": names})
+        self.recorder.close(step, Note, name=LED, data={"names": names})
         return names
 
     def linear_scores(self, question: str, paths: Paths, found: Sequence[Passage]) -> Sequence[float]:
@@ -47,5 +47,5 @@ class RecordedPathScorer:
     def _called(self, work: Callable[[], Sequence[float]], paths: Paths) -> Sequence[float]:
         step = self.recorder.open()
         scores = work()
-        step.close(Note, name=SCORED, data={"paths": len(paths)})
+        self.recorder.close(step, Note, name=SCORED, data={"paths": len(paths)})
         return scores

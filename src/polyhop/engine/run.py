@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections import Counter
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
@@ -63,7 +63,7 @@ class Run(Lookups):
         self._speculator, self._explores = explores_for, explores_for is not None
         self._conversations = Conversations()
         self._refusals = Refusals(engine, engine.models.ignoring_schemas())
-        self._samples: Counter[Hashable] = Counter()
+        self._samples: defaultdict[Hashable, int] = defaultdict(int)
         self._greedy: dict[Hashable, tuple[asyncio.Lock, list[Any]]] = {}
         self._meter = Meter(engine.budget, self.recorder.clock)
 
@@ -152,7 +152,7 @@ class Run(Lookups):
             scores: list[TokenScores] = await self._execute(step, call.identity, partial(call.scorer, call.requests()))
         record = call.record(scores)
         self._meter.charge(call.model.name, record["prompt_tokens"], 0)
-        step.close(Score, **record)
+        self.recorder.close(step, Score, **record)
         return scores
 
     # --- passages ------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class Run(Lookups):
         step = await self._begin(call=False)
         with self.recorder.beneath(step):
             passages = list(dict.fromkeys(await self._retrieve(step, query, k)))[:k]
-        step.close(Searched, query=query, k=k, passages=tuple(passages))
+        self.recorder.close(step, Searched, query=query, k=k, passages=tuple(passages))
         return passages
 
     async def read(self, question: str, passages: Sequence[Passage], *, span: SpanChoice | None = None) -> list[Span]:
@@ -195,7 +195,7 @@ class Run(Lookups):
 
     def note(self, name: str, **data: Any) -> None:
         """Add a note to the trace."""
-        self.recorder.open().close(Note, name=name, data=data)
+        self.recorder.close(self.recorder.open(), Note, name=name, data=data)
 
     async def gather(self, *work: Coroutine[Any, Any, T], finish_all: bool = False) -> list[T]:
         """Run coroutines at once; return their results in order. Their steps are recorded in the order of ``work``. The
@@ -264,7 +264,7 @@ class Run(Lookups):
             self._refusals.read(call, reply)
             record = call.record(request, reply, output, complaint)
             self._meter.charge(call.model.name, record["prompt_tokens"], record["completion_tokens"])
-            step.close(call.step, **record, depth=self._speculator.depth() if self._speculator else None)
+            self.recorder.close(step, call.step, **record, depth=self._speculator and self._speculator.depth())
         return Attempt(call, step, request.sample, reply, output, complaint)
 
     async def _complete(self, step: OpenStep, call: Call, *, shrunk: bool = False) -> Answered:
@@ -325,7 +325,7 @@ class Run(Lookups):
             else:
                 async with self._meter.deadline():
                     spans = await self._execute(step, (key, question, freeze(passages)), read, costs=False)
-        step.close(Readout, question=question, passages=tuple(passages), spans=tuple(spans))
+        self.recorder.close(step, Readout, question=question, passages=tuple(passages), spans=tuple(spans))
         return spans
 
     def _with_retriever(self, retriever: RunRetriever) -> Run:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import count
 from typing import Any, TypeVar
 
@@ -92,9 +91,8 @@ _parent: ContextVar[_Key | None] = ContextVar("polyhop_parent", default=None)
 
 @dataclass(slots=True)
 class OpenStep:
-    """A step in progress: ``close`` records it."""
+    """A step in progress, until ``Recorder.close``."""
 
-    recorder: Recorder
     key: _Key
     parent: _Key | None
     after: tuple[_Key, ...]
@@ -106,15 +104,6 @@ class OpenStep:
     links: Mapping[str, OpenStep] = field(default_factory=dict)
     """The earlier steps that this one refers to, by the name of its field."""
 
-    def close(self, kind: type[Step], **data: Any) -> None:
-        """Record the step as ``kind`` with its own ``data``; its time ends now."""
-        if self.recorder.silent:
-            return
-        clock = self.recorder.clock() - self.started
-        times = partial(kind, started=self.started, seconds=clock, own=self.own, chain=self.chain)
-        step = self.recorder.closed[self.key] = partial(times, **data)
-        self.recorder.notify(self, step)
-
 
 class Recorder:
     """Collects the steps of one question: enter ``recording`` around the method, then call ``trace``."""
@@ -124,7 +113,7 @@ class Recorder:
     ) -> None:
         self.question, self.method, self.silent, self.listen = question, method, silent, listen
         self.opened: dict[_Key, OpenStep] = {}
-        self.closed: dict[_Key, Callable[..., Step]] = {}  # all but the numbers, which are known at the end
+        self.closed: dict[_Key, tuple[type[Step], dict[str, Any]]] = {}  # without the numbers, known at the end
         self.budget: str | None = None
         self._loop = asyncio.get_running_loop()
         self._start = self._loop.time()
@@ -147,13 +136,22 @@ class Recorder:
     def open(self) -> OpenStep:
         """Begin a step under the enclosing branch, after everything that this task has waited for."""
         if self.silent:
-            return OpenStep(self, (), None, (), self.clock())
+            return OpenStep((), None, (), self.clock())
         timeline = self._current_timeline()
         after = timeline.join()
         key = timeline.next_key()
         timeline.frontier = (key,)
-        step = self.opened[key] = OpenStep(self, key, _parent.get(), after, self.clock(), len(self.opened))
+        step = self.opened[key] = OpenStep(key, _parent.get(), after, self.clock(), len(self.opened))
         return step
+
+    def close(self, step: OpenStep, kind: type[Step], **data: Any) -> None:
+        """Record a step as ``kind`` with its own ``data``; its time ends now."""
+        if not self.silent:
+            data |= {
+                "started": step.started, "seconds": self.clock() - step.started, "own": step.own, "chain": step.chain
+            }  # fmt: skip
+            self.closed[step.key] = kind, data
+            self.notify(step, kind, data)
 
     def fork(self) -> Callable[[Coroutine[Any, Any, T]], asyncio.Task[T]]:
         """Begin a fork; return the function that starts its tasks, in their order."""
@@ -180,24 +178,24 @@ class Recorder:
             _timeline.set(timeline)
         return timeline
 
-    def notify(self, opened: OpenStep, step: Callable[..., Step]) -> None:
+    def notify(self, opened: OpenStep, kind: type[Step], data: Mapping[str, Any]) -> None:
         """Call the listener with a step, numbered in the order of opening; its parent was opened before it."""
         if self.listen is not None:
             parent = None if opened.parent is None else self.opened[opened.parent].number
-            links = {name: other.number for name, other in opened.links.items()}
-            self.listen(step(id=opened.number, parent=parent, **links))
+            links: dict[str, Any] = {name: other.number for name, other in opened.links.items()}
+            self.listen(kind(id=opened.number, parent=parent, **links, **data))
 
     @contextmanager
     def branch(self, name: str, label: str, passages: Sequence[Passage] = ()) -> Iterator[OpenStep]:
         """Put the steps inside under a branch; set ``verdict`` on the step that is yielded."""
         step = self.open()
         data: dict[str, Any] = {"name": name, "label": label, "passages": tuple(passages)}
-        self.notify(step, partial(Branch, started=step.started, **data))
+        self.notify(step, Branch, {"started": step.started, **data})
         try:
             with self.beneath(step):
                 yield step
         finally:
-            step.close(Branch, **data, verdict=step.verdict)
+            self.close(step, Branch, **data, verdict=step.verdict)
 
     @staticmethod
     @contextmanager
@@ -221,7 +219,8 @@ class Recorder:
             after = tuple(sorted({number[before] for before in self._closed_before(opened)}))
             links = {name: number[other.key] for name, other in opened.links.items()}
             parent = None if parent_key is None else number[parent_key]
-            steps.append(self.closed[key](id=index, parent=parent, after=after, **links))
+            kind, data = self.closed[key]
+            steps.append(kind(id=index, parent=parent, after=after, **links, **data))
         return Trace(self.question, self.method, tuple(steps), self.budget)
 
     def _closed_before(self, step: OpenStep) -> Iterator[_Key]:

@@ -48,12 +48,12 @@ class Trace:
         return tuple(step for step in searches if step.id not in delegating)
 
     @property
-    def defaults(self) -> Counter[str]:
+    def defaults(self) -> dict[str, int]:
         """The number of calls by task whose replies could not be read, so that the safe default was used."""
-        calls = self.calls
-        if all(call.output is not None for call in calls):
-            return Counter()
-        return +Counter(_tally((call.task, (call.attempt == 1) - (call.output is not None)) for call in calls))
+        total: dict[str, int] = {}
+        for call in self.calls:
+            _add(total, call.task, (call.attempt == 1) - (call.output is not None))
+        return {task: count for task, count in total.items() if count > 0}
 
     @property
     def layers(self) -> int:
@@ -96,9 +96,10 @@ class Trace:
 
     def _own_seconds(self) -> dict[int, float]:
         """Return the seconds of each step by its id; 0 for a step that has children, whose seconds count instead."""
-        parents = {step.parent for step in self.steps}
-        own = {step.id: step.seconds if step.own is None else step.own for step in self.steps}
-        return own | {step.id: 0.0 for step in self.steps if step.id in parents or isinstance(step, Branch)}
+        none = {step.parent for step in self.steps}.union(step.id for step in self.steps if isinstance(step, Branch))
+        return {
+            step.id: 0.0 if step.id in none else step.seconds if step.own is None else step.own for step in self.steps
+        }
 
     def _chain_seconds(self) -> dict[int, float]:
         """Return the seconds of the heaviest chain that ends with each step; prefetched calls know theirs."""
@@ -110,7 +111,7 @@ class Trace:
         each has its ``own`` weight; a ``known`` weight of a chain is never less than that of the steps before."""
         weights: dict[int, float] = {}
         for step in self.steps:
-            before = max([weights[i] for i in step.after], default=0.0)
+            before = max([weights[i] for i in step.after]) if step.after else 0.0
             found = known.get(step.id)
             weights[step.id] = own[step.id] + before if found is None or found < before else found
         return weights
@@ -126,7 +127,7 @@ class Trace:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Usage:
     """The calls, tokens, searches and seconds of a question or a run.
 
@@ -166,35 +167,61 @@ class Usage:
     @classmethod
     def of(cls, trace: Trace, elapsed: float, *, wasted: int = 0) -> Usage:
         """Return the usage of a question: of its trace, the seconds that it took and its ``wasted`` calls."""
-        calls = trace.calls
-        scores = [step for step in trace.steps if isinstance(step, Score)]
-        all_calls: tuple[Ask | Score, ...] = (*calls, *scores)
-        first = [call for call in calls if call.attempt == 1]
-        unread = [call for call in calls if call.problem]
-        prompted = _tally([(call.model, call.prompt_tokens) for call in all_calls])
-        completed = _tally([(call.model, call.completion_tokens) for call in calls])
+        tasks: dict[str, int] = {}
+        shots: dict[str, int] = {}
+        prompted: dict[str, int] = {}
+        completed: dict[str, int] = {}
+        malformed: dict[str, int] = {}
+        cut: dict[str, int] = {}
+        reasoning = prompt_words = words = parsed = asked = cached = retries = 0
+        estimated = False
+        for call in trace.calls:
+            _add(tasks, call.task)
+            _add(prompted, call.model, call.prompt_tokens)
+            _add(completed, call.model, call.completion_tokens)
+            if call.shots is not None:
+                _add(shots, f"{call.task} {call.shots}")
+            if call.problem:
+                _add(malformed, call.task)
+                if call.was_cut:
+                    _add(cut, call.task)
+            if call.attempt == 1:
+                asked += 1
+                parsed += call.problem is None
+            reasoning += call.reasoning_tokens
+            prompt_words += call.prompt_words
+            words += call.completion_words
+            estimated |= call.estimated
+            cached += call.cached
+            retries += call.retries
+        for score in [step for step in trace.steps if isinstance(step, Score)]:
+            _add(tasks, score.task)
+            _add(prompted, score.model, score.prompt_tokens)
+            prompt_words += score.prompt_words
+            estimated = True
+            retries += score.retries
         return cls(
-            calls=len(all_calls),
-            calls_by_task=_tally([(call.task, 1) for call in all_calls]),
-            calls_by_shots=_tally([(f"{call.task} {call.shots}", 1) for call in calls if call.shots is not None]),
+            calls=sum(tasks.values()),
+            calls_by_task=tasks,
+            calls_by_shots=shots,
             prompt_tokens=sum(prompted.values()),
             completion_tokens=sum(completed.values()),
-            reasoning_tokens=sum([call.reasoning_tokens for call in calls]),
+            reasoning_tokens=reasoning,
             prompt_tokens_by_model=prompted,
             completion_tokens_by_model=completed,
-            prompt_words=sum([call.prompt_words for call in all_calls]),
-            completion_words=sum([call.completion_words for call in calls]),
-            tokens_estimated=bool(scores) or any(call.estimated for call in calls),
+            prompt_words=prompt_words,
+            completion_words=words,
+            tokens_estimated=estimated,
             searches=len(trace.searches),
             layers=trace.layers,
-            malformed_by_task=_tally([(call.task, 1) for call in unread]),
-            defaulted_by_task=dict(trace.defaults),
-            cut_by_task=_tally([(call.task, 1) for call in unread if call.was_cut]),
-            parsed_first_try=sum([call.problem is None for call in first]),
-            asked=len(first),
+            malformed_by_task=malformed,
+            defaulted_by_task=trace.defaults,
+            cut_by_task=cut,
+            parsed_first_try=parsed,
+            asked=asked,
             wasted=wasted,
-            cache_hits=sum([call.cached for call in calls]),
-            retries=sum([call.retries for call in all_calls]),
+            cache_hits=cached,
+            retries=retries,
             seconds=trace.critical_seconds,
             elapsed=elapsed,
         )
@@ -234,12 +261,9 @@ class Usage:
         return cls(**{name: value for name, value in row.items() if name != "volatile"}, **times)
 
 
-def _tally(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Add up the counts by name; a ``Counter`` takes longer over the few of a question."""
-    total: dict[str, int] = {}
-    for name, count in counts:
-        total[name] = total.get(name, 0) + count
-    return total
+def _add(total: dict[str, int], name: str, count: int = 1) -> None:
+    """Add to the count of a name; a ``Counter`` takes longer over the few of a question."""
+    total[name] = total.get(name, 0) + count
 
 
 def add_usage(usages: Iterable[Usage]) -> Usage:
