@@ -9,7 +9,7 @@ from importlib.resources.abc import Traversable
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PrivateAttr, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 
 from polyhop.errors import UsageError
 from polyhop.lm.base import Completion, Continues
@@ -53,16 +53,17 @@ class Output(BaseModel):
     ``missing``, the output is used as it is, not the task's default.
     """
 
+    __slots__ = ("_origin",)  # a private attribute of pydantic takes longer to make than all fields
+
     ANSWER: ClassVar[str] = ""
     USABLE_INCOMPLETE: ClassVar[bool] = False
 
     model_config = ConfigDict(frozen=True, extra="ignore", str_strip_whitespace=True, coerce_numbers_to_str=True)
-    _origin: Origin | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
     @classmethod
     def _as_meant(cls, given: Any) -> Any:
-        if not isinstance(given, Mapping):
+        if not isinstance(given, (dict, Mapping)):  # an instance of dict itself is found at once
             return given
         texts = _texts_of(cls)
         named = {str(name).strip().lower(): value for name, value in given.items()}
@@ -92,8 +93,11 @@ class Output(BaseModel):
     @property
     def _known_origin(self) -> Origin:
         """The reply that this output was read from, and the question that was asked, as far as they are known."""
-        private = self.__pydantic_private__ or {}  # pydantic's own look-up takes ten times as long
-        return private.get("_origin") or _NO_ORIGIN
+        return getattr(self, "_origin", _NO_ORIGIN)
+
+    def _keep(self, origin: Origin) -> Self:
+        object.__setattr__(self, "_origin", origin)
+        return self
 
     @property
     def may_decline(self) -> bool:
@@ -114,8 +118,7 @@ class Output(BaseModel):
         the form of the kind of question that the call's ``fields`` name."""
         form = in_form_of(fields.get("kind", "qa"), self.own_answer)
         output = self if form == self.own_answer else self.model_copy(update={self.ANSWER: form})
-        output._origin = Origin(completion, question, bool(fields.get(MAY_DECLINE)), self.parsed)
-        return output
+        return output._keep(Origin(completion, question, bool(fields.get(MAY_DECLINE)), self.parsed))
 
     @property
     def parsed(self) -> bool:
@@ -124,8 +127,7 @@ class Output(BaseModel):
 
     def marked_unread(self) -> Self:
         """Mark the output as that of a reply that could not be read; return it."""
-        self._origin = self._known_origin._replace(parsed=False)
-        return self
+        return self._keep(self._known_origin._replace(parsed=False))
 
     def probability(self, answer: str, *, least: bool = False) -> float | None:
         """Return the probability of the answer's first occurrence in the reply (``Completion.probability``)."""
