@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from polyhop.common.text import (
@@ -131,6 +132,14 @@ class Answer:
         }
 
 
+class Checked(NamedTuple):
+    """The support of an answer, the quotation that shows it, and what was found out about both."""
+
+    support: Support = "not verified"
+    quotation: Quotation | None = None
+    signals: Mapping[str, float] = MappingProxyType({})
+
+
 class Reference(NamedTuple):
     """A passage behind an answer: the numbers of its citations, and the (start, end) of the text that they cite."""
 
@@ -150,11 +159,12 @@ def cite(answer: Answer, read: Sequence[Passage] = ()) -> tuple[Citation, ...]:
     Without evidence, cite the ranked passages, if there are any, that were ``read`` for the answer: those that contain
     it word for word, else all of them.
     """
-    normalized = normalise(answer.text)
-    agreeing = [piece for piece in answer.evidence if piece.answer and normalise(piece.answer) == normalized]
-    passages = list(dict.fromkeys(p for piece in agreeing or answer.evidence for p in piece.passages))
-    if not answer.evidence and answer.text:
-        ids = {passage.id for passage in read}
+    if answer.evidence:
+        normalized = normalise(answer.text)
+        agreeing = [piece for piece in answer.evidence if piece.answer and normalise(piece.answer) == normalized]
+        passages = list(dict.fromkeys(p for piece in agreeing or answer.evidence for p in piece.passages))
+    else:
+        ids = {passage.id for passage in read if answer.text}
         passages = [passage for passage in answer.passages or read if passage.id in ids]
     found = [(passage, find_folded(answer.text, passage.text)) for passage in passages]
     if not answer.evidence:
@@ -177,16 +187,22 @@ def with_citations(answer: Answer, trace: Trace) -> Answer:
     call = trace.answers_call
     read = tuple(dict.fromkeys(passages_in(call.fields))) if call else ()
     citations = answer.citations if answer.abstained or answer.citations else cite(answer, read)
-    return replace(answer, passages=answer.passages or read, citations=citations)
+    passages = answer.passages or read
+    if (passages, citations) == (answer.passages, answer.citations):
+        return answer
+    return replace(answer, passages=passages, citations=citations)
 
 
-def completed(answer: Answer, final: Output | None, trace: Trace, usage: Usage) -> Answer:
-    """Complete an answer with its confidence, trace and usage. ``final``: the output of the last call."""
+def completed(answer: Answer, final: Output | None, trace: Trace, usage: Usage, checked: Checked) -> Answer:
+    """Complete an answer with its confidence, support, trace and usage. ``final``: the output of the last call."""
     own = signals_of(answer, final)
     sure = own.get("probability", own.get("agreement")) if answer.text else None
     parsed = final is None or final.parsed or answer.text not in ("", final.own_answer)
-    signals = {**answer.signals, **own}
-    return replace(answer, confidence=sure, signals=signals, parsed=parsed, trace=trace, usage=usage)
+    signals = {**checked.signals, **own}
+    return replace(
+        answer, confidence=sure, support=checked.support, quotation=checked.quotation, signals=signals, parsed=parsed,
+        trace=trace, usage=usage,
+    )  # fmt: skip
 
 
 def withheld(answer: Answer) -> Answer:

@@ -43,7 +43,8 @@ async def timed(work: Awaitable[T]) -> tuple[T, float]:
         if outer is not None:
             outer.waits += timer.waits
             outer.recorded += timer.recorded
-    return result, max(0.0, _now() - begun - _covered(timer.waits, begun)) + timer.recorded
+    waits = _covered(timer.waits, begun) if timer.waits else 0.0
+    return result, max(0.0, _now() - begun - waits) + timer.recorded
 
 
 def waited(begun: float, ended: float | None = None) -> None:

@@ -39,7 +39,7 @@ class Options(TypedDict, total=False):
     yes_or_no: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call:
     """A language model call to be made; ``step`` is the kind of its step in the trace."""
 

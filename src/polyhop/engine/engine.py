@@ -54,11 +54,12 @@ class Engine(Equipment):
                 run.note(NON_ANSWER, said=found.text)
             run.end()
             trace = run.recorder.trace()
-            answer = await check_support(with_citations(answer, trace), question, run, self)
+            answer = with_citations(answer, trace)
+            checked = await check_support(answer, question, run, self)
         if self.verify_support:
             trace = run.recorder.trace()
         usage = Usage.of(trace, run.recorder.clock(), wasted=run.wasted)
-        answer = completed(answer, run.final, trace, usage)
+        answer = completed(answer, run.final, trace, usage, checked)
         sure = self.calibration.confidence(name, answer) if self.calibration else None
         return answer if sure is None else replace(answer, confidence=sure)
 

@@ -12,7 +12,7 @@ from polyhop.lm.memory import HEADROOM, Memory
 _REFUSED = re.compile(r"context|max_(?:completion_|new_)?tokens|too (?:long|large|many)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Headroom:
     """Room for the thoughts of one call.
 

@@ -8,9 +8,10 @@ was refused first. A server that is found to ignore schemas is asked in text fro
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from polyhop.engine.call import Call, Caller
@@ -41,8 +42,8 @@ class Refusals:
     caller: Caller
     ignoring: frozenset[int]
     _notes: set[tuple[str, str]] = field(default_factory=set, init=False)
-    _in_json: Counter[int] = field(default_factory=Counter, init=False)
-    _missed: Counter[int] = field(default_factory=Counter, init=False)
+    _in_json: defaultdict[int, int] = field(default_factory=partial(defaultdict, int), init=False)
+    _missed: defaultdict[int, int] = field(default_factory=partial(defaultdict, int), init=False)
 
     def fit(self, call: CallT) -> CallT:
         """Return a call in the form in which its model is asked."""

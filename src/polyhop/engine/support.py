@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from polyhop.answer import Answer, references
+from polyhop.answer import Answer, Checked, references
 from polyhop.common.sentences import sentence_spans
 from polyhop.common.text import find_folded, normalise, occurrences
 from polyhop.engine.calibration import SUPPORTED_FROM
@@ -32,11 +32,11 @@ _VERDICTS = ("yes", "no", "supports", "refutes", "not enough info")
 _MAX_QUOTED = 400  # characters
 
 
-async def check_support(answer: Answer, question: str, run: Run, engine: Equipment) -> Answer:
-    """Return an answer with its support, and the quotation that shows it."""
+async def check_support(answer: Answer, question: str, run: Run, engine: Equipment) -> Checked:
+    """Return the support of an answer, and the quotation that shows it."""
     passages = [reference.passage for reference in references(answer)][:MAX_PASSAGES]
     if not answer.text or not passages:
-        return answer
+        return Checked(answer.support, answer.quotation, answer.signals)
     reading = None
     if engine.verify_support:
         with run.gathering():  # a spent budget leaves the words
@@ -56,7 +56,7 @@ async def check_support(answer: Answer, question: str, run: Run, engine: Equipme
         signals |= {"support": probability, "agrees": float(agrees)}
     reading = replace(reading, probability=probability, agrees=agrees)
     support, quotation = judge(question, answer.text, passages, reading, supported_from)
-    return replace(answer, support=support, quotation=quotation, signals=signals)
+    return Checked(support, quotation, signals)
 
 
 def find_words(question: str, answer: str, passages: Sequence[Passage], kind: Kind) -> BlindReading:

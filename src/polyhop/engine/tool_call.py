@@ -62,7 +62,7 @@ class Calls(Output):
         return [self.message, *map(result_message, self.tool_calls, results)]
 
 
-@dataclass(frozen=True)
+@dataclass
 class ToolCalling(Call):
     """A language model call that offers tools. Its ``turns`` are the prompt, the ``history`` and those of a retry.
 

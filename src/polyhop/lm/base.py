@@ -113,7 +113,10 @@ class Request:
 
 def digest_of(messages: Sequence[Message], offer: Any = None) -> str:
     """Return ``Request.digest`` of these messages; ``offer``: definitions of tools, their choice, if in parallel."""
-    parts = [message["role"].encode() + text_digest(message["content"]) + _rest(message) for message in messages]
+    parts = [
+        message["role"].encode() + text_digest(message["content"]) + (_rest(message) if len(message) > 2 else b"")
+        for message in messages
+    ]
     if offer is not None:
         parts.append(text_digest(json.dumps(offer, sort_keys=True)))
     return hashlib.blake2b(b"".join(parts), digest_size=12).hexdigest()
@@ -135,8 +138,6 @@ def seed_of(seed: int | None, task: str, sample: int) -> int | None:
 
 def _rest(message: Message) -> bytes:
     """Hash what a turn has besides role and content: its calls, or the call that it is the result of."""
-    if len(message) == 2:
-        return b""
     return text_digest(json.dumps({name: message[name] for name in sorted(message.keys() - {"role", "content"})}))  # type: ignore[literal-required]
 
 

@@ -16,8 +16,9 @@ class Event(NamedTuple):
 def is_stream(content_type: str, body: bytes) -> bool:
     """Return True for a body of events. A body that begins as JSON does is none, whatever its content type says."""
     start = body[:100].lstrip()
-    named = content_type.lower().startswith("text/event-stream")
-    return start.startswith(b"data:") or (named and start[:1] not in (b"{", b"["))
+    if start.startswith((b"{", b"[")):
+        return False
+    return start.startswith(b"data:") or content_type.lower().startswith("text/event-stream")
 
 
 def events(body: bytes) -> Iterator[Event]:
