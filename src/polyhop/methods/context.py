@@ -58,8 +58,10 @@ def cut_to_fit(passages: Sequence[Passage], fits: Callable[[list[Passage]], bool
 
 
 def _largest(limit: int, fits: Callable[[int], bool]) -> int:
-    """Return the largest number up to ``limit`` that fits, with few trials; 0 if none does."""
-    return bisect_right(range(1, limit + 1), False, key=lambda number: not fits(number))
+    """Return the largest number up to ``limit`` that fits, with few trials, and with one if all do; 0 if none does."""
+    if limit > 0 and fits(limit):
+        return limit
+    return bisect_right(range(1, limit), False, key=lambda number: not fits(number))
 
 
 def cut_oldest(
@@ -85,11 +87,15 @@ def fit_passages(passages: Sequence[Passage], fits: Callable[[list[Passage]], bo
 
     The first one, if it is still too long when it is alone, is cut at its end. Whatever was lost is noted in the trace.
     """
-    titles = [replace(passage, text="") for passage in passages]
-    if whole := _largest(len(passages), lambda whole: fits([*passages[:whole], *titles[whole:]])):
-        kept = [*passages[:whole], *titles[whole:]]
-    elif count := _largest(len(passages) - 1, lambda count: fits([*passages[:1], *titles[1:count]])):
-        kept = [*passages[:1], *titles[1:count]]
+
+    def shown(whole: int, count: int) -> list[Passage]:
+        """The first ``count`` passages, those after the ``whole`` ones as titles."""
+        return [*passages[:whole], *(replace(passage, text="") for passage in passages[whole:count])]
+
+    if whole := _largest(len(passages), lambda whole: fits(shown(whole, len(passages)))):
+        kept = shown(whole, len(passages))
+    elif count := _largest(len(passages) - 1, lambda count: fits(shown(1, count))):
+        kept = shown(1, count)
     else:
         kept = cut_to_fit(passages[:1], fits, run)
     _note_cut(passages, kept, run)
