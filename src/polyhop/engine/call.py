@@ -101,9 +101,13 @@ class Call:
 
     def request(self, *, sample: int, seed: int | None) -> Request:
         """Return the request to the model: sample number ``sample`` of a run with this ``seed``."""
+        return self._request(sample, seed)
+
+    def _request(self, sample: int, seed: int | None, **offer: Any) -> Request:
+        """Return the request with the tools of an ``offer``, if there is one; it has no schema then."""
         can, settings = self.model.capabilities, self.settings
         messages: Sequence[Message] = self.turns  # type: ignore[assignment]
-        takes_schema = self.rendering == "json" and (self.chosen or can.json_schema)
+        takes_schema = self.rendering == "json" and (self.chosen or can.json_schema) and not offer
         return Request(
             task=self.prompt.task.name,
             fields=self.fields,
@@ -119,6 +123,7 @@ class Call:
             yes_or_no=settings.get("yes_or_no", False),
             extra_body=self.extra_body,
             continues=FORMS[self.fields["form"]] if self.prompt.task.continues else "",
+            **offer,
         )
 
     def read(self, reply: Completion, *, may_grow: bool) -> tuple[Output | None, str]:

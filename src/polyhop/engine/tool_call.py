@@ -87,7 +87,7 @@ class ToolCalling(Call):
     @property
     def sent_tokens(self) -> int:
         """The tokens of the messages and the tools as they are sent, estimated if the model has no tokenizer."""
-        request = self._offering(super().request(sample=0, seed=None))
+        request = self._offering()
         request = request if self.model.capabilities.tools and not self.is_in_text else in_text(request)
         texts = [*map(text_of, request.messages), *([definitions_text(request.tools)] if request.tools else [])]
         return sum(count_tokens(self.model, text) for text in texts)
@@ -108,7 +108,7 @@ class ToolCalling(Call):
 
     def request(self, *, sample: int, seed: int | None) -> Request:
         """Return the request to the model; ``ToolsRefused`` if it takes none."""
-        request = self._offering(super().request(sample=sample, seed=seed))
+        request = self._offering(sample, seed)
         if self.is_in_text:
             return in_text(request)
         if not self.model.capabilities.tools:
@@ -125,7 +125,7 @@ class ToolCalling(Call):
 
     def heard(self, reply: Completion) -> Completion:
         """Return the reply with its calls, also those in its text, checked."""
-        request = self._offering(super().request(sample=0, seed=None))
+        request = self._offering()
         reply = with_calls(reply, request)
         kept = () if self.choice == "none" else kept_calls(reply.tool_calls, request)
         return replace(reply, tool_calls=tuple(call.checked(self.tools) for call in kept))
@@ -148,14 +148,8 @@ class ToolCalling(Call):
             "carried": kept.carried,
         }
 
-    def _offering(self, request: Request) -> Request:
-        return replace(
-            request,
-            schema=None,
-            tools=self.tools,
-            tool_choice=self.choice,
-            parallel_tool_calls=self.parallel,
-        )
+    def _offering(self, sample: int = 0, seed: int | None = None) -> Request:
+        return self._request(sample, seed, tools=self.tools, tool_choice=self.choice, parallel_tool_calls=self.parallel)
 
 
 def _row(call: ToolCall) -> dict[str, Any]:
