@@ -184,7 +184,8 @@ def without_non_answer(answer: Answer, question: str) -> Answer:
 
 def with_citations(answer: Answer, trace: Trace) -> Answer:
     """Complete the passages and citations of an answer by what the ``trace`` read."""
-    call = trace.answers_call
+    is_complete = answer.passages and (answer.evidence or answer.citations or answer.abstained)  # without what was read
+    call = None if is_complete else trace.answers_call
     read = tuple(dict.fromkeys(passages_in(call.fields))) if call else ()
     citations = answer.citations if answer.abstained or answer.citations else cite(answer, read)
     passages = answer.passages or read

@@ -25,7 +25,7 @@ class Trace:
     @property
     def calls(self) -> tuple[Ask, ...]:
         """The language model calls, in the order of the algorithm."""
-        return tuple(step for step in self.steps if isinstance(step, Ask))
+        return tuple([step for step in self.steps if isinstance(step, Ask)])
 
     @property
     def answers_call(self) -> Ask | None:
