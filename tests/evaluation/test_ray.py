@@ -83,13 +83,13 @@ def workers(cluster: Any) -> list[int]:
     return found
 
 
-def test_500_questions_on_two_workers_are_those_of_one_process(
+def test_200_questions_on_two_workers_are_those_of_one_process(
     nodes: Any, arguments: dict[str, Any], server: FakeServer, tmp_path: Path
 ) -> None:
     before = len(server.requests)
-    evaluate(questions(500), **arguments, out=tmp_path / "one")
+    evaluate(questions(200), **arguments, out=tmp_path / "one")
     calls = len(server.requests) - before
-    evaluate(questions(500), **arguments, out=tmp_path / "two", engine=Ray(workers=2))
+    evaluate(questions(200), **arguments, out=tmp_path / "two", engine=Ray(workers=2))
     assert files(tmp_path / "two") == files(tmp_path / "one")
     assert len(server.requests) - before == 2 * calls
 

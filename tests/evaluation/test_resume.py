@@ -35,6 +35,8 @@ SETS = {
     **{name: (SHARED / name / "dev.jsonl", SHARED / name / "corpus.jsonl")
        for name in ("hotpotqa", "2wikimultihopqa", "musique")},
 }  # fmt: skip
+METHODS = ("resp", "ge", "searchain")
+"""Each runs on the demo set and on one of the benchmarks' samples."""
 
 
 @cache
@@ -61,8 +63,13 @@ def stopping_after(count: int) -> Progress:
     return progress
 
 
-@pytest.mark.parametrize("name", ["demo", *(pytest.param(name, marks=pytest.mark.shared) for name in list(SETS)[1:])])
-@pytest.mark.parametrize("method", ["resp", "ge", "searchain"])
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [
+        *((method, "demo") for method in METHODS),
+        *(pytest.param(*pair, marks=pytest.mark.shared) for pair in zip(METHODS, list(SETS)[1:], strict=True)),
+    ],
+)
 def test_stopped_and_started_again_it_is_the_unbroken_run(tmp_path: Path, method: str, name: str) -> None:
     dataset, corpus = SETS[name][0], index(name)
     before = signal.getsignal(signal.SIGINT)
