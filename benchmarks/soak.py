@@ -23,6 +23,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,6 +31,9 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / ".cache" / "soak"
 MORE = {"POLYHOP_HYPOTHESIS": "exploring", "POLYHOP_TRIES": "20"}
 """The environment of every job: other examples each time, and more of them."""
+
+ENDS_WITHIN = 15.0
+"""Seconds that a job may take to print its counts once its time is up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +114,13 @@ def run(job: Job, seconds: float, log: Path) -> tuple[str, int | None]:
             status: int | None = process.wait(max(1.0, seconds))
         except subprocess.TimeoutExpired:
             status = None
+            process.send_signal(signal.SIGINT)  # it prints what it counted
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(ENDS_WITHIN)
         finally:
-            if process.poll() is None:
+            with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # with the servers and runs that it started
-                process.wait()
+            process.wait()
     return log.read_text("utf-8", "replace"), status
 
 
