@@ -30,12 +30,11 @@ from training.sets import FOLDER, HELD_OUT, KINDS, DocumentSet, Question, corpus
 from polyhop import Answer, Pipeline, metrics
 from polyhop.common.text import normalise
 from polyhop.evaluation.calibration import auroc, calibration_bins, calibration_error
+from polyhop.lm.pocket.reading.comparison import find_comparison
 
 METHODS = ("one-r", "hops", "tor", "searchain", "resp", "ge")
 WORDS_BESIDE = 3
 """Maximum number of words that a right answer may have beyond the gold answer."""
-
-_TWO = re.compile(r"(?:[:,]| between) (?:the )?(?P<a>[^,:?]+?),? (?:or|and) (?:the )?(?P<b>[^,:?]+?)\?$")
 
 
 @dataclass
@@ -82,14 +81,15 @@ def is_right(text: str, answers: Sequence[str]) -> bool:
 
 
 def swapped(asked: Question) -> str | None:
-    """Return a comparison with its two names swapped; None if it does not name two once each."""
-    if asked.kind != "comparison":
+    """Return a comparison with its two names swapped; None if it does not choose between two that it names."""
+    found = find_comparison(asked.text, yes_or_no=False) if asked.kind == "comparison" else None
+    if found is None or found.how not in ("choice", "fits"):
         return None
-    match = _TWO.search(asked.text)
-    if match is None:
+    left, right = found.options
+    pieces = re.split(f"({re.escape(left)}|{re.escape(right)})", asked.text)
+    if left in right or right in left or len(pieces) != 5:
         return None
-    (start, end), (start_, end_) = match.span("a"), match.span("b")
-    return asked.text[:start] + match["b"] + asked.text[end:start_] + match["a"] + asked.text[end_:]
+    return "".join((pieces[0], pieces[3], pieces[2], pieces[1], pieces[4]))
 
 
 def measure(held: DocumentSet, methods: Sequence[str], tallies: dict[str, Tally], show: str) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from polyhop.lm.pocket.reading.documents import answers_of_documents, described, read_singly, verify_claim
+import pytest
+
+from polyhop.lm.pocket.reading.documents import answers_of_documents, described, fit, read_singly, verify_claim
+from polyhop.lm.pocket.reading.question import parse_question
 from polyhop.lm.pocket.reading.weighing import best_answer
 from polyhop.types import Passage
 
@@ -49,3 +52,14 @@ def test_a_claim_is_denied_by_the_sentence_about_it() -> None:
         < verify_claim("Do cats sleep in the barn?", [rules])
     )
     assert best_answer("Are dogs allowed in the pool?", [rules])[0] == "no"
+
+
+@pytest.mark.parametrize("question", ["What is the phone number of Ida Kuhn?", "Phone of Ida Kuhn?"])
+def test_a_phone_number_is_answered_with_no_other_number(question: str) -> None:
+    parsed = parse_question(question)
+    assert all(fit(parsed, number) == 1.0 for number in ("0480 21 07", "+46 (0)480-2107", "4410 ext. 7", "4410"))
+    assert all(fit(parsed, text) == 0.0 for text in ("nine", "12", "40 EUR", "2 May 2019", "Ida Kuhn"))
+    fees = part("Fees", "Ida Kuhn pays 40 crowns for nine boats.")
+    assert best_answer(question, [fees])[0] is None
+    desk = part("Desk", "Ida Kuhn has nine boats; her phone number is 0480 2107.")
+    assert best_answer(question, [fees, desk])[0] == "0480 2107"

@@ -212,7 +212,8 @@ def _options(text: str) -> tuple[str, str, str] | None:
         right = name_from(text, match.end())
         if left and right and right[0] - match.end() <= 4 and match.start() - left[1] <= 1:
             word = "or" if match["word"].lower() == "or" else "and"
-            found.append((_unlisted(_HEAD.sub("", text[slice(*left)]), text[slice(*right)]), text[slice(*right)], word))
+            first = _after_same(text[match.start("word") : right[0]], text[slice(*left)])
+            found.append((_unlisted(_HEAD.sub("", first), text[slice(*right)]), text[slice(*right)], word))
     if not found:
         found = list(_plain_options(text))
     choices = [option for option in found if option[2] == "or"]
@@ -222,6 +223,13 @@ def _options(text: str) -> tuple[str, str, str] | None:
     plural = re.match(r"(?:of|are|were|do|did|have|has|can)\b", text, re.IGNORECASE)
     starts = found and text.startswith(found[0][0])
     return found[0] if found and (asks_both or plural or starts) else None
+
+
+def _after_same(between: str, left: str) -> str:
+    """The first thing without what comes before the preposition that leads to the second: "a day of A or of B"."""
+    lead = re.search(rf" (?P<word>of|{_PREPOSITIONS}) (?:the |an? |our )?$", between, re.IGNORECASE)
+    found = lead and re.search(rf"^.*\b{lead['word']} (?P<name>.+)$", left, re.IGNORECASE)
+    return found["name"] if found else left
 
 
 def _unlisted(left: str, right: str) -> str:
@@ -246,7 +254,9 @@ def _plain_options(text: str) -> Iterator[tuple[str, str, str]]:
         count += 1
     right = rest[: next((i for i, word in enumerate(rest[:count]) if i and word in measures().verbs), count)]
     if len(rest) > len(right):
-        yield _HEAD.sub("", " ".join(left)), _HEAD.sub("", " ".join(right)), found["word"].lower()
+        between = text[found.start("word") : found.start("rest")] + " ".join([*right[:2], ""])
+        first = _after_same(between, " ".join(left))
+        yield _HEAD.sub("", first), _HEAD.sub("", " ".join(right)), found["word"].lower()
 
 
 def _ends_name(word: str) -> bool:

@@ -12,6 +12,7 @@ from polyhop.lm.pocket.reading.answer import PathReading, Solution, read_path
 from polyhop.lm.pocket.reading.descriptions import split
 from polyhop.lm.pocket.reading.judge import answer_probabilities, sufficiency
 from polyhop.lm.pocket.reading.passage import ParsedPassage
+from polyhop.lm.pocket.reading.question import ParsedQuestion
 from polyhop.lm.pocket.reading.tables import words as word_tables
 from polyhop.lm.pocket.reading.text import parse_date, parse_number
 from polyhop.types import Passage
@@ -42,6 +43,9 @@ _OLDER = re.compile(
 )
 _NEWER_WEIGHT, _OLDER_WEIGHT = 2.2, 0.6  # times the weight of what a sentence says is new, or old
 _MISFIT = 0.3  # times the weight of a number or a date where a name is asked for
+_ASKS_PHONE = re.compile(r"\b(?:phone|telephone|mobile|fax) number\b|^(?:tele)?phone of\b", re.IGNORECASE)
+_PHONE = re.compile(r"[+(]?\d[\d ()/.-]*\d(?: ?(?:ext\.?|x) ?\d+)?")
+_MIN_PHONE_DIGITS = 3  # an extension
 
 Weighed = tuple[str, float, Solution]
 """An answer, its weight, and the solution that gives it."""
@@ -64,7 +68,7 @@ def read_singly(question: str, passages: Sequence[Passage], known: Sequence[str]
         reading = read_path(question, [passage])
         enough = sufficiency(reading)
         for answer, share in answer_probabilities(reading.solution).items():
-            weight = enough * share * _timeliness(reading, answer) * fit(reading.parsed.type, answer)
+            weight = enough * share * _timeliness(reading, answer) * fit(reading.parsed, answer)
             if weight > (best[answer][1] if answer in best else 0.0) and not _is_known(answer, known):
                 best[answer] = answer, weight, reading.solution
     return sorted(best.values(), key=lambda weighed: -weighed[1])
@@ -101,9 +105,12 @@ def _timeliness(reading: PathReading, answer: str) -> float:
     return (_NEWER_WEIGHT if newer else 1.0) * (_OLDER_WEIGHT if older else 1.0)
 
 
-def fit(asked: str, answer: str) -> float:
-    """The factor for an answer: 0 for one without a number where a number is asked for, little for a number or a date
-    where a name is."""
+def fit(parsed: ParsedQuestion, answer: str) -> float:
+    """The factor for an answer: 0 for one without a number where a number is asked for, and for one that is no phone
+    number where one is; little for a number or a date where a name is."""
+    asked = parsed.type
+    if _ASKS_PHONE.search(parsed.text):
+        return float(_PHONE.fullmatch(answer) is not None and sum(map(str.isdigit, answer)) >= _MIN_PHONE_DIGITS)
     if asked in ("number", "year"):
         has_number = any(map(str.isdigit, answer)) or parse_number(answer) is not None
         return float(has_number or not word_tables().quantities.isdisjoint(words(answer)))

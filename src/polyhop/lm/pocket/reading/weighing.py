@@ -88,7 +88,7 @@ def _weigh_documents(question: str, passages: Sequence[Passage], whole: Solution
     paired, solutions = _weigh_pairs(question, passages, whole) if len(passages) > 1 else ({}, {})
     everything = sum(paired.values()) or 1.0
     for answer, weight in paired.items():
-        if not (fitting := fit(whole.parsed.type, answer)):
+        if not (fitting := fit(whole.parsed, answer)):
             continue
         totals[answer] += _PAIRS_WEIGHT * fitting * weight / everything
         strongest.setdefault(answer, solutions[answer])
