@@ -2,8 +2,8 @@
 
     python -m tests.kit.screenshots
 
-It takes the extra ``serve``, Playwright, Pillow and a Chromium. It serves the demo's corpus and runs some methods on its
-questions, which takes two minutes on two cores.
+It takes the extra ``serve``, Playwright, Pillow and a Chromium. It serves the demo's corpus and runs some methods on
+its questions, which takes two minutes on two cores.
 """
 
 from __future__ import annotations
