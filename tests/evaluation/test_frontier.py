@@ -156,13 +156,13 @@ def test_report_frontier(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_retrieval_only_run_hinders_no_report(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for method in ("bm25", "one-r", "cot"):
+    for method in ("bm25", "one-r", "cot-sc"):
         plain_run(Path(method), method=method)
-    folders = ("bm25", "one-r", "cot")
+    folders = ("bm25", "one-r", "cot-sc")
     done = cli("report", *folders, "--frontier", "calls", "--format", "json")
     assert json.loads(done.out)["left_out"] == ["bm25"]
     assert json.loads(done.out)["metric"] == "f1"
-    assert set(json.loads(done.out)["runs"]) == {"one-r", "cot"}
+    assert set(json.loads(done.out)["runs"]) == {"one-r", "cot-sc"}
     assert "left out, without F1: bm25" in done.err
     assert cli("report", *folders, "--frontier", "calls", "--metric", "recall_mean@5").code == 0
     cli("report", *folders, "--out", "page.html")

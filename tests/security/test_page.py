@@ -24,7 +24,7 @@ TRIED = ROOT / "docs" / "injection.md"
 _NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 SENDERS = """documents; corpora, datasets; passages; replies of models; servers of models, retrievers, rerankers;
-clients over HTTP, chat, MCP; index and run folders; caches; files of settings, protocols, batches; whoever is shown an
+clients over HTTP, chat, MCP; index and run folders; caches; files of settings, protocols, batches; readers of an
 answer; logs, traces, telemetry; dependencies"""
 
 
