@@ -215,7 +215,8 @@ def http_app(service: Service, options: Options | None = None) -> App:
         allowed_hosts=hosts,
         allowed_origins=[f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")],
     )
-    return Gate(tools.streamable_http_app(streamable_http_path=PATH, transport_security=security), **given.gate())
+    inner = tools.streamable_http_app(streamable_http_path=PATH, transport_security=security)
+    return Gate(inner, **{**given.gate(), "origins": ("*",)})  # the transport checks origins itself, as MCP has it
 
 
 async def _over_stdio(service: Service) -> None:
