@@ -13,13 +13,13 @@ _MAX_CHARACTERS = 160
 """Maximum length of a text in a line."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """A step of a question. ``started`` counts seconds from the start of the question, on the event loop's clock.
 
     ``seconds`` includes waiting for a turn, ``own`` does not: it is the time of a call, search or reading by itself; a
     cached reply has that of the call that made it. ``chain``: if calls were prefetched, the seconds of their slowest
-    chain so far. None if they are not known. (Steps are not frozen: a frozen object takes three times as long to make.)
+    chain so far. None if they are not known.
     """
 
     kind: ClassVar[str] = "step"
@@ -42,7 +42,7 @@ class Step:
         return {**row, "volatile": volatile}
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ask(Step):
     """A language model call."""
 
@@ -99,7 +99,7 @@ class Ask(Step):
         return self.finish_reason == "length" and self.output is None and (thought or not self.text.strip())
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AskWithTools(Ask):
     """A language model call that offers tools. ``output`` shows its calls, ``text`` is without them.
 
@@ -120,7 +120,7 @@ class AskWithTools(Ask):
     """Fields of the reply that go back to the server with its calls."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Score(Step):
     """A batch of scored targets: the summed log-probability of each target, and those of its ``tokens``."""
 
@@ -141,7 +141,7 @@ class Score(Step):
     retries: int = 0
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Searched(Step):
     """A search: at most ``k`` passages for ``query``, best first."""
 
@@ -152,7 +152,7 @@ class Searched(Step):
     passages: tuple[Passage, ...]
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Readout(Step):
     """A call of the reader: spans of ``passages`` that answer ``question``, best first."""
 
@@ -163,7 +163,7 @@ class Readout(Step):
     spans: tuple[Span, ...]
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Branch(Step):
     """A branch of the reasoning, with steps under it: a node of a tree, a round, a triplet. ``verdict`` is its end."""
 
@@ -175,7 +175,7 @@ class Branch(Step):
     verdict: str | None = None
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Note(Step):
     """A note of the method or the engine: a fallback, a spent budget, the state of a memory."""
 

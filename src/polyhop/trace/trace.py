@@ -127,7 +127,7 @@ class Trace:
         }
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """The calls, tokens, searches and seconds of a question or a run.
 
