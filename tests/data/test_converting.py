@@ -260,7 +260,7 @@ def test_an_unreadable_document_is_one_fault_that_names_its_file(tmp_path: Path)
         write_zip(tmp_path / "other.epub", {"a": "b"}): "damaged: .*container.xml",
         write_zip(tmp_path / "empty.epub", {"META-INF/container.xml": "<container/>"}): "damaged: it names no contents",
         write_zip(tmp_path / "torn.epub", {"META-INF/container.xml": "<container>"}): "damaged: ",
-        tmp_path / "text.epub": "damaged: File is not a zip file",
+        tmp_path / "text.epub": "damaged, or not of the format that its suffix names",
         tmp_path / "none.html": "no text in it",
     }
     (tmp_path / "text.epub").write_text("no zip")

@@ -113,7 +113,7 @@ def test_one_document_that_cannot_be_read_is_an_error_in_a_folder_it_is_left_out
     make(tmp_path, {"good.txt": "Good."})
     corpus = open_corpus(tmp_path)
     assert [p.id for p in corpus] == ["good.txt#1"]
-    assert (corpus.skipped, corpus.left_out) == (1, ["bad.xlsx (damaged: File is not a zip file)"])
+    assert (corpus.skipped, corpus.left_out) == (1, ["bad.xlsx (damaged, or not of the format that its suffix names)"])
 
 
 def test_documents_under_other_names_are_shown_by_their_own(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_documents_under_other_names_are_shown_by_their_own(tmp_path: Path) -> N
         ("code/x.py#1", "code/x.py", "code/x.py"),
         ("t.csv#1", "t", "t.csv"),
     ]
-    assert corpus.left_out == ["sub/bad.xlsx (damaged: File is not a zip file)"]
+    assert corpus.left_out == ["sub/bad.xlsx (damaged, or not of the format that its suffix names)"]
     assert str(tmp_path) not in corpus.summary
 
 

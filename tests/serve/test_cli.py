@@ -125,7 +125,8 @@ def test_the_progress_of_a_long_start_is_logged(
 def test_an_unusable_address_is_an_error() -> None:
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(UsageError, match=f"cannot listen at 127.0.0.1 port {port}: Address already in use$"):
+        why = "Address already in use; choose another with --port"
+        with pytest.raises(UsageError, match=f"cannot listen at 127.0.0.1 port {port}: {why}$"):
             listen("127.0.0.1", port)
     with pytest.raises(UsageError, match="cannot listen at no such host port 0"):
         listen("no such host", 0)

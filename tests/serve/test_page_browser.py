@@ -398,6 +398,8 @@ def test_two_methods_side_by_side_and_their_permalink(opened: Open, demo: str, c
     replies = tab.locator(".reply").all_inner_texts()
     first, second = (panel.bounding_box() for panel in tab.locator(".panel").all())
     assert first["x"] + first["width"] <= second["x"]
+    of_pocket = tab.locator(".reader", has_text="pocket")
+    assert [notice.is_visible() for notice in of_pocket.all()] == [True, False], "what holds for both is said once"
     again = opened(demo, "#" + tab.url.split("#")[1])
     again.wait_for_selector(".reply")
     assert again.locator(".reply").all_inner_texts() == replies
@@ -422,7 +424,7 @@ def test_a_citation_leads_to_its_passage(opened: Open) -> None:
 def test_an_abstention_says_so(opened: Open, demo: str) -> None:
     tab = answered(opened(demo), METROPOLIS, "cot")
     assert tab.locator(".backed, .unverified, .unbacked").count() == 0
-    assert "Nothing that was read answers the question" in tab.locator(".notice").inner_text()
+    assert "Nothing that was read answers the question" in tab.locator(".notice").first.inner_text()
 
 
 def test_the_steps_can_be_gone_through_again(opened: Open, demo: str) -> None:

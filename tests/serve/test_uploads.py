@@ -161,6 +161,15 @@ async def test_a_name_that_is_taken_gets_a_number() -> None:
         assert (corpus["files"], corpus["passages"]) == (3, 3)
 
 
+async def test_the_name_of_a_deleted_upload_is_not_used_again() -> None:
+    async with client() as session:
+        assert (await send(session, form(MILL)))[1]["corpus"] == "notes"
+        async with session.delete("/v1/corpora/notes") as response:
+            assert response.status == 204
+        assert (await send(session, form(MILL)))[1]["corpus"] == "notes (2)"
+        assert (await ask(session, "notes"))[0] == 400, "an old tab does not ask another corpus"
+
+
 async def test_a_key_sees_its_own_uploads_only(stored: Path) -> None:
     keyed = Options(keys=Keys({"ann": ANN, "ben": BEN}))
     async with client(keyed) as session:
@@ -181,7 +190,7 @@ async def test_a_key_sees_its_own_uploads_only(stored: Path) -> None:
         for _ in range(3):
             assert (await send(session, form(other), ben))[0] == 201
         assert (await get(session, "/v1/corpora", headers=ann))[1]["uploads"]["corpora"] == ["notes"]
-        assert (await get(session, "/v1/corpora", headers=ben))[1]["uploads"]["corpora"] == ["notes (3)", "notes"]
+        assert (await get(session, "/v1/corpora", headers=ben))[1]["uploads"]["corpora"] == ["notes (3)", "notes (4)"]
         assert len(left(stored)) == 3, "the oldest of the client with the most are deleted"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -98,6 +98,7 @@ class Uploads:
         self.limits = limits if resources.over_corpora else None
         self._resources, self._corpora, self._method, self._forgotten = resources, corpora, method, forget
         self._kept: dict[str, Upload] = {}
+        self._used = defaultdict[str, set[str]](set)  # names of each client, also of deleted uploads
         self._drafts: set[Draft] = set()
         self._indexing: set[asyncio.Task[Upload]] = set()
         self._root: TemporaryDirectory[str] | None = None
@@ -125,7 +126,7 @@ class Uploads:
         draft, indexing = self._begin(size), None
         try:
             await receive(draft)
-            corpus = draft.corpus({*self._corpora, *self.names(), *self._names_of_drafts(draft)})
+            corpus = draft.corpus({*self._corpora, *self._used[draft.client], *self._names_of_drafts(draft)})
             yield UploadStarted(corpus.name, draft.bytes)
             loop, events = asyncio.get_running_loop(), asyncio.Queue[UploadProgress | None]()
             work = self._index(draft, corpus, lambda event: loop.call_soon_threadsafe(events.put_nowait, event))
@@ -224,6 +225,7 @@ class Uploads:
             raise
         self._drafts.discard(draft)
         self._kept[upload.key] = upload
+        self._used[upload.client].add(upload.name)
         while self.limits and len(self._kept) > self.limits.corpora:
             counts = Counter(kept.client for kept in self._kept.values())
             self._drop(next(kept for kept in self._kept.values() if counts[kept.client] == max(counts.values())))

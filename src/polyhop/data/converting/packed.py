@@ -43,6 +43,8 @@ def open_packed(path: Path) -> Iterator[zipfile.ZipFile]:
     with path.open("rb") as stream:
         if stream.read(len(_OLE)) == _OLE:
             raise DataError("encrypted, or in an old format: save it anew, without a password")
+    if not zipfile.is_zipfile(path):
+        raise DataError("damaged, or not of the format that its suffix names")
     try:
         with zipfile.ZipFile(path) as archive:
             parts = archive.infolist()

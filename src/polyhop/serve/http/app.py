@@ -253,7 +253,9 @@ def listen(host: str, port: int) -> socket.socket:
         family, *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        why = os.strerror(error.errno) if error.errno == EADDRINUSE else error.strerror or error
+        why: object = error.strerror or error
+        if error.errno == EADDRINUSE:
+            why = f"{os.strerror(error.errno)}; choose another with --port"
         raise UsageError(f"cannot listen at {host} port {port}: {why}") from None
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else a response in two parts takes 40 ms more
     return listening

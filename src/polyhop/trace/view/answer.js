@@ -5,6 +5,7 @@ import { locationOf, passage } from "./passages.js";
 import { cut, seconds, share, whole } from "./words.js";
 
 const AROUND = 60; // characters of an excerpt before what it shows
+const READER = /(?=\bAnswered by )/; // begins the part of a notice that is the same for every answer of a model
 
 /** The answer's words, confidence and support; a citation jumps to its passage among the sources of `panel`. */
 export function reply(story, panel) {
@@ -29,10 +30,21 @@ export function reply(story, panel) {
     !answer.abstained && content && el("p.content", {}, cited(content, known, jump)),
     sure(answer),
     quoted(answer, jump),
-    notice && el("p.notice", {}, notice),
+    noticed(notice ?? ""),
     story.budget && el("p.notice", {}, `A limit was reached: ${story.budget}.`),
-  ].filter(Boolean);
+  ]
+    .flat()
+    .filter(Boolean);
 }
+
+/** A notice: what it says of the answer, then what it says of the model. */
+const noticed = (notice) =>
+  notice
+    .split(READER)
+    .map((part) => part.trim() && el(READER.test(part) ? "p.notice.reader" : "p.notice", {}, optionsWhole(part)));
+
+/** A text in whose options (`--lm`) no line breaks. */
+const optionsWhole = (text) => text.split(/(--[a-z-]+)/).map((part, place) => (place % 2 ? el("code", {}, part) : part));
 
 const plain = (text) =>
   text

@@ -94,6 +94,7 @@ export async function askView(ids = []) {
   async function run(bodies) {
     put(bodies.map(() => new LivePanel(inspector)));
     form.busy(true);
+    if (stage.getBoundingClientRect().top > innerHeight) stage.scrollIntoView(); // below opened settings
     const mine = panels;
     await Promise.all(bodies.map((body, place) => mine[place].ask(body)));
     if (mine !== panels || !results.isConnected) return;
