@@ -9,8 +9,9 @@ another sample.
 ``--log`` keeps the results in a file of JSON lines, from which the same command goes on; ``--show`` prints survivors as
 diffs.
 
-Mutants of annotations, decorators and base classes are left out, because they change nothing. Some of the others are
-equivalent to the original, so that no test can kill them: they count as survivors. Needs ``pip install .[mutation]``.
+Mutants of annotations, decorators and base classes are left out, because they change nothing, and those that Python
+cannot parse, because any test kills them. Some of the others are equivalent to the original, so that no test can kill
+them: they count as survivors. Needs ``pip install .[mutation]``.
 """
 
 from __future__ import annotations
@@ -110,6 +111,14 @@ class Mutant:
         """Return the source of the module with the change."""
         return str(mutate_code(source, get_operator(self.operator)(), self.occurrence))
 
+    def is_program(self) -> bool:
+        """Return False if Python cannot parse the changed module, as with ``{|settings}`` for ``{**settings}``."""
+        try:
+            ast.parse(self.applied((ROOT / self.path).read_text(encoding="utf-8")))
+        except SyntaxError:
+            return False
+        return True
+
     def diff(self) -> str:
         """Return the change as a unified diff."""
         source = (ROOT / self.path).read_text(encoding="utf-8")
@@ -148,7 +157,7 @@ def sample(area: str, count: int, seed: int) -> list[Mutant]:
             by_line.setdefault((mutant.path, mutant.line), []).append(mutant)
     draw = random.Random(f"{seed}:{area}")
     lines = draw.sample(sorted(by_line), min(count, len(by_line)))
-    return [draw.choice(by_line[line]) for line in lines]
+    return [mutant for line in lines if (mutant := draw.choice(by_line[line])).is_program()]
 
 
 def judge(mutant: Mutant, folder: Path) -> Outcome:

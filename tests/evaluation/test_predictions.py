@@ -1,11 +1,11 @@
-"""Predictions: the sentences that an answer cites."""
+"""Predictions: the sentences that an answer cites, and the gold of another dataset."""
 
 from __future__ import annotations
 
 import pytest
 
-from polyhop import Answer, Citation, Passage
-from polyhop.evaluation.predictions import cited_facts
+from polyhop import Answer, Citation, Passage, Question
+from polyhop.evaluation.predictions import cited_facts, with_gold
 
 TEXT = "Emma is a novel. Emma is by Jane Austen. It is long."
 EMMA = Passage("p1", "Emma", TEXT, metadata={"sentences": [0, 17, 41]})
@@ -34,3 +34,10 @@ def test_the_first_of_equally_like_sentences_is_cited() -> None:
 def test_a_corpus_without_sentences_has_no_facts() -> None:
     answer = Answer("Oslo", passages=(Passage("p1", "Emma", TEXT),), citations=(Citation(1, "p1"),))
     assert cited_facts("Where?", answer) is None
+
+
+def test_the_answers_of_another_dataset_are_looked_for_in_the_passages() -> None:
+    row, asked = {"id": "q", "answer_rank": 7}, Question("q", "Who wrote it?", answers=("Jane Austen",))
+    ranked = [Passage("p2", "Oslo", "A town."), EMMA]
+    assert with_gold(row, asked, ranked)["answer_rank"] == 2
+    assert with_gold(row, asked, None)["answer_rank"] is None

@@ -67,6 +67,11 @@ def test_a_reply_without_the_line_is_malformed(line: FieldLine, values: list[Any
         line.read("I would rather not say", {})
 
 
+def test_a_word_without_brackets_overrules_a_mark_before_it() -> None:
+    assert YesNo("valid").read("Draft: [YES]\nFinal: No", {}) is False
+    assert YesNo("valid").read("Draft: No\nFinal: [YES]", {}) is True
+
+
 @pytest.mark.parametrize("line", [line for line, _ in LINES.values()], ids=LINES)
 @given(text=st.text())
 def test_any_reply_is_read_or_malformed(line: FieldLine, text: str) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import random
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import asdict
 from typing import Any, TypeAlias
 
 import pytest
@@ -221,6 +224,26 @@ def test_a_task_left_running_is_waited_for_when_it_is_over() -> None:
     assert answer.usage.seconds == pytest.approx(10.0)
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_a_task_that_is_over_does_not_wait_for_the_garbage_collector(way: str) -> None:
+    tasks: list[weakref.ref[Any]] = []
+
+    async def work(run: Run, label: str) -> None:
+        tasks.append(weakref.ref(asyncio.current_task()))
+        await ask(run, label)
+
+    async def pattern(run: Run, fork: Fork) -> None:
+        await fork(work(run, "a"), work(run, "b"))
+        await ask(run, "c")
+        assert [task() for task in tasks] == [None, None]
+
+    gc.disable()
+    try:
+        assert len(play(forking(pattern, way)).trace.calls) == 3
+    finally:
+        gc.enable()
+
+
 def test_sequential_tasks_are_no_fork() -> None:
     async def polling(run: Run) -> None:
         for label in "abc":
@@ -391,7 +414,10 @@ def test_usage_is_written_read_and_added() -> None:
     assert both.tokens_estimated
     assert add_usage([Usage(), one]).tokens_estimated
     assert add_usage([]) == Usage()
-    assert not Usage().tokens_estimated
+
+
+def test_the_usage_of_nothing_is_all_zeros() -> None:
+    assert not any(asdict(Usage()).values())
 
 
 def test_usage_names_the_numbers_of_demonstrations_shown() -> None:
