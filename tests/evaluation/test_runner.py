@@ -17,7 +17,7 @@ import polyhop
 from polyhop import Passage, Question, ScriptedLM
 from polyhop.cli.tables import print_report
 from polyhop.errors import DataError, LMError, UsageError
-from polyhop.evaluation import predictions
+from polyhop.evaluation import predictions, runner
 from polyhop.evaluation.figures import numbers
 from polyhop.evaluation.pages.summary import tables
 from polyhop.evaluation.report import Report
@@ -79,6 +79,11 @@ def test_the_own_time_of_questions_and_the_pace_of_the_run_stand_side_by_side(tm
     assert {"seconds", "elapsed", "throughput"} <= {*map(str, numbers({"one": resumed})[0])}
     assert {"seconds", "elapsed", "throughput"} <= resumed.to_dict()["volatile"].keys()
     assert resumed.only(lambda row: row["id"] == "q1").throughput is None  # a part of a run has no pace of its own
+
+
+def test_the_pace_of_a_run_is_its_questions_by_the_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "monotonic", iter([10.0, 14.0]).__next__)
+    assert run(ScriptedLM(answering), questions=QUESTIONS[:3]).throughput == 0.75
 
 
 def test_the_largest_concurrency_of_a_run_is_kept(tmp_path: Path) -> None:

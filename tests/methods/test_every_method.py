@@ -27,9 +27,26 @@ PLAYED = [
 FEW_SHOW = ("auto-cot", "search-agent")
 """Methods that show demonstrations of their own, or in one of their calls alone."""
 
+COMPARED: dict[str, tuple[int, dict[str, int | None]]] = {
+    "k": (5, {"ge": 2, "searchain": 1, "search-agent": None}),
+    "shots": (3, {"ge": 6, "resp": 0, "searchain": None}),
+    "context_tokens": (4096, {"agent": 8192, "full-context": 32768}),
+    "rank_limit": (15, dict.fromkeys(("hops", "bm25", "tfidf", "tfidf-bm25"), 20)),
+}
+"""The settings of ToR §4 in which the methods are compared, and those of methods whose papers have others."""
+
 
 def settings_with(method: str, *names: str) -> bool:
     return set(names) <= set(method_named(method).settings)
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_methods_are_compared_in_the_same_settings(name: str) -> None:
+    usual, others = COMPARED[name]
+    chosen = {method: known.resolve({}) for method, known in methods().items()}
+    found = {method: settings[name] for method, settings in chosen.items() if name in settings}
+    assert {method: value for method, value in found.items() if value != usual} == others
+    assert len(found) > len(others)
 
 
 @pytest.mark.parametrize("method", SEARCHING)
