@@ -45,7 +45,7 @@ async def test_the_plan_is_searched_at_once_and_carried_out() -> None:
 
 
 @pytest.mark.parametrize(("options", "count"), [({}, 3), ({"max_searches": 1}, 1), ({"max_searches": 9}, 4)])
-async def test_the_first_steps_are_searched_and_all_are_shown(options: dict[str, int], count: int) -> None:
+async def test_the_first_steps_are_searched_and_all_are_shown(options: dict[str, Any], count: int) -> None:
     answer, model = await play("plan-solve-ir", script("Who?", "Where?", "When?", "Why?"), hits=HITS, **options)
     assert [query for query, _ in searched(answer)] == ["Who?", "Where?", "When?", "Why?"][:count]
     assert model.calls[-1].fields["plan"] == ["Who?", "Where?", "When?", "Why?"]
