@@ -17,11 +17,18 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import polyhop
+from polyhop.serve.drafts import UploadLimits
 from polyhop.serve.service import Service
 from tests.kit.browser import PATIENCE, launched, misdrawn, serving
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 QUESTION = "In which city was the director of the science-fiction film Metropolis born?"
+OWN_QUESTION = "Where was the creator of Miffy born?"
+OWN_FILES = {
+    "miffy.md": "# Miffy\n\nMiffy is a rabbit in a series of picture books. Miffy was created by Dick Bruna in 1955.\n",
+    "people/bruna.md": "# Dick Bruna\n\nDick Bruna was a Dutch artist and writer. Bruna was born in Utrecht in 1927.\n",
+    "towns/utrecht.md": "# Utrecht\n\nUtrecht is a city in the Netherlands. Its Dom Tower is 112 metres high.\n",
+}
 METHODS = ("bm25", "one-r", "hops", "tor")
 QUESTIONS = 60
 WIDE, PHONE = {"width": 1440, "height": 1050}, {"width": 390, "height": 1180}
@@ -33,9 +40,9 @@ def first(tab: Any) -> None:
     tab.wait_for_selector(".examples button")
 
 
-def asked(tab: Any, method: str, beside: str = "") -> None:
+def asked(tab: Any, method: str, beside: str = "", question: str = QUESTION) -> None:
     """An answer and its reasoning."""
-    tab.fill("textarea[name=question]", QUESTION)
+    tab.fill("textarea[name=question]", question)
     tab.select_option("select[name=method]", method)
     tab.select_option("select[name=beside]", beside)
     tab.click("button.go")
@@ -71,6 +78,22 @@ def runs(tab: Any) -> None:
     tab.wait_for_selector(".plot img")
 
 
+def uploaded(tab: Any) -> None:
+    """An answer over an uploaded folder."""
+    with TemporaryDirectory() as made:
+        for name, text in OWN_FILES.items():
+            path = Path(made) / "Picture books" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+        tab.click("text=Ask your own files")
+        with tab.expect_file_chooser() as chooser:
+            tab.click("text=Choose a folder")
+        chooser.value.set_files(Path(made) / "Picture books")
+        tab.click("text=Read these files")
+        tab.wait_for_selector(".titles")
+    asked(tab, "tor", question=OWN_QUESTION)
+
+
 PICTURES: Mapping[str, tuple[Callable[[Any], None], Mapping[str, Any]]] = {
     "page-first": (first, {"viewport": {**WIDE, "height": 700}}),
     "page-tree": (tree, {"viewport": {**WIDE, "height": 1280}}),
@@ -78,6 +101,7 @@ PICTURES: Mapping[str, tuple[Callable[[Any], None], Mapping[str, Any]]] = {
     "page-beside": (beside, {"viewport": WIDE, "color_scheme": "dark"}),
     "page-runs": (runs, {"viewport": {**WIDE, "height": 1120}}),
     "page-phone": (phone, {"viewport": PHONE}),
+    "page-upload": (uploaded, {"viewport": {**WIDE, "height": 900}}),  # the last: others do not offer its corpus
 }
 
 
@@ -86,7 +110,7 @@ def main(folder: Path) -> None:
     with TemporaryDirectory() as made:
         for method in METHODS:
             polyhop.evaluate("demo", "demo", method, limit=QUESTIONS, out=Path(made) / method)
-        service = Service({"demo": "demo"}, runs=Path(made))
+        service = Service({"demo": "demo"}, runs=Path(made), uploads=UploadLimits())
         with launched() as browser, serving(service) as address:
             for name, (go, context) in PICTURES.items():
                 tab = browser.new_context(reduced_motion="reduce", **context).new_page()

@@ -513,6 +513,9 @@ def test_runs_are_filtered_compared_and_opened(opened: Open, demo: str, complain
     tab.goto(f"{demo}#/runs/one")
     tab.wait_for_selector(".questions tbody tr")
     assert tab.locator(".questions tbody tr").count() == 8
+    tab.click("text=Settings of the run")
+    assert "context tokens" in tab.locator(".facts .facts dt").all_inner_texts()
+    assert tab.locator(".facts summary").inner_text().endswith(" values"), "the prompts' fingerprints are folded"
     tab.select_option("select[name=wrong]", "true")
     tab.wait_for_selector("text=2 of 8 questions")
     tab.fill("input[type=search]", "town 5")

@@ -7,6 +7,7 @@ import { at, get } from "./api.js";
 import { metricName, percent } from "./runs.js";
 
 const PAGE = 50;
+const MANY = 30; // settings within a setting that are folded, such as the fingerprints of prompts
 const kept = new Map(); // by run: its filters when the view was left
 
 export async function runView(name) {
@@ -92,9 +93,7 @@ export async function runView(name) {
       el("p.back", {}, el("a", { href: "#/runs" }, "All runs")),
       el("h1", {}, name),
       figures(run),
-      folded("Settings of the run", () =>
-        facts(Object.entries(run.settings).map(([key, value]) => [key, brief(value)])),
-      ),
+      folded("Settings of the run", () => named(run.settings)),
       filters,
       el(
         "table.questions.stacked",
@@ -117,6 +116,20 @@ export async function runView(name) {
     ),
   };
 }
+
+/** Settings by their names, also those within others. */
+function named(settings) {
+  const shown = ([name, value]) => [name.replaceAll("_", " "), isMapping(value) ? inner(value) : brief(value)];
+  return facts(Object.entries(settings).map(shown));
+}
+
+function inner(settings) {
+  if (!brief(settings)) return null;
+  const size = Object.keys(settings).length;
+  return size > MANY ? folded(count(size, "value"), () => named(settings)) : named(settings);
+}
+
+const isMapping = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 
 function figures(run) {
   const shown = Object.entries(run.metrics).filter(([name]) => /^(em|f1|cover_em|accuracy|recall_mean@5)$/.test(name));
