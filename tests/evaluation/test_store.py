@@ -99,8 +99,8 @@ def test_on_a_full_disk_it_says_so_and_goes_on_later(tmp_path: Path) -> None:
     assert "the run cannot be written" in trouble
     assert "Traceback" not in trouble
     kept = (tmp_path / "out" / "predictions.jsonl").read_bytes()
-    assert len(kept) == 6000
-    assert not kept.endswith(b"\n")  # the last line is half written
+    assert 0 < len(kept) <= 6000
+    assert kept.endswith(b"\n")  # of the line that did not fit nothing stays
     after = start(tmp_path)
     assert after.communicate(timeout=60)[1] == ""
     assert files(tmp_path / "out") == files(tmp_path / "unbroken")
