@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from polyhop.engine.budget import Budget
+from polyhop.engine.budget import Budget, Meter, until_spent
 from polyhop.engine.run import Run
 from polyhop.errors import BudgetSpent, LMError, SettingError
 from polyhop.lm.base import Completion, TokenUsage
@@ -220,3 +220,31 @@ def test_max_seconds_ends_a_search_and_everything_in_its_task_group() -> None:
 async def test_a_timeout_of_the_models_own_is_not_the_budgets() -> None:
     with pytest.raises(TimeoutError):
         await using(one_ask(), ScriptedLM({"answer.cot": TimeoutError()}), budget=Budget(max_seconds=60.0))
+
+
+def fail(*errors: Exception) -> None:
+    raise ExceptionGroup("all tasks", errors)
+
+
+def test_the_first_limit_that_groups_of_tasks_spend_is_marked() -> None:
+    marked: list[BudgetSpent] = []
+    first, second = BudgetSpent("max_calls"), BudgetSpent("max_tokens")
+    with until_spent(marked.append):
+        fail(ExceptionGroup("a fork of one", [first, second]), second)
+    assert marked == [first]
+
+
+def test_an_error_beside_spent_limits_comes_without_its_groups() -> None:
+    marked: list[BudgetSpent] = []
+    with pytest.raises(LMError) as raised, until_spent(marked.append):
+        fail(BudgetSpent("max_calls"), ExceptionGroup("a fork", [UNREACHABLE, KeyError()]))
+    assert (raised.value, marked) == (UNREACHABLE, [])
+
+
+def test_a_calls_tokens_are_those_of_its_prompt_and_its_reply() -> None:
+    meter = Meter(Budget(max_tokens=8), clock=lambda: 0.0)
+    meter.charge("any", 3, 4)
+    meter.check(call=True)
+    meter.charge("any", 0, 1)
+    with pytest.raises(BudgetSpent, match="max_tokens"):
+        meter.check(call=True)

@@ -56,6 +56,12 @@ def test_more_is_better_of_a_metric_and_less_of_a_cost() -> None:
     assert [cell.text for cell in column(table, "em").values()] == ["0.0", "30.0", "50.0"]
 
 
+def test_intervals_are_added_if_asked_for() -> None:
+    assert {cell.interval for cell in column(results(RUNS), "em").values()} == {""}
+    widths = [cell.interval for cell in column(results(RUNS, intervals=True), "em").values()]
+    assert all(width.startswith("±") for width in widths)
+
+
 def test_figures_that_read_alike_share_a_rank() -> None:
     close = {"a": run([1.0] * 20), "b": run([1.0] * 19 + [0.9999]), "c": run([0.0] * 20), "d": run([0.0] * 20)}
     assert ranks(results(close), "em") == ["best", "best", "second", "second"]
