@@ -27,6 +27,7 @@ from polyhop.lm.pocket.reading.question import ParsedQuestion, parse_question
 from polyhop.lm.pocket.reading.tables import blends, weights
 from polyhop.lm.pocket.reading.tables import words as word_tables
 from polyhop.lm.pocket.reading.text import parse_date, stem_of, stem_weight
+from polyhop.lm.pocket.reading.threshold import settle
 from polyhop.types import Passage
 
 UNKNOWN = "unknown"
@@ -147,6 +148,8 @@ def solve(question: str, pages: Sequence[ParsedPassage]) -> Solution:
     ('4 May 1899', True)
     """
     parsed = parse_question(question)
+    if parsed.type == "boolean" and (settled := settle(parsed.text, pages)):
+        return Solution(parsed, settled.answer, settled.complete, settled)
     if parsed.comparison:
         verdict = compare(parsed, parsed.comparison, pages)
         if verdict.answer is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -144,7 +144,7 @@ def _promising(comparison: Comparison, found: Sequence[Fact]) -> list[Fact]:
 def _fact_score(comparison: Comparison, fact: Fact) -> float:
     """The score of one quantity: it is of this thing, beside the measure's words, and of a fitting dimension."""
     likely = list(comparison.wins)
-    dimension = _dimension(comparison, fact.quantity)
+    dimension = dimension_in(comparison.wins, fact.quantity)
     if dimension == "number" and _YEAR.fullmatch(fact.text):
         return 0.0
     fits = 0.0 if comparison.how == "same" else -1.0
@@ -163,13 +163,13 @@ def _pair_score(comparison: Comparison, a: Fact, b: Fact) -> float:
     return _fact_score(comparison, a) + _fact_score(comparison, b) + _ALIKE * shared
 
 
-def _dimension(comparison: Comparison, quantity: Quantity) -> str | None:
-    """The name under which a comparison judges a dimension; None if it does not."""
+def dimension_in(wins: Mapping[str, int], quantity: Quantity) -> str | None:
+    """The name under which the winning values judge the dimension of a quantity; None if they do not."""
     own = quantity.dimension
     names: tuple[str, ...] = (own, "money" if own in measures().currencies else own, "time" if own == "clock" else own)
     if own != "date":
         names += ("*",)
-    return next((name for name in names if name in comparison.wins), None)
+    return next((name for name in names if name in wins), None)
 
 
 def _find(option: str, pages: Sequence[ParsedPassage]) -> ParsedPassage | None:
@@ -235,7 +235,7 @@ def _first_wins(comparison: Comparison, first: str, second: str) -> int | None:
         longer = (lived > other) - (lived < other)
         return longer if comparison.wins.get("time", 1) > 0 else -longer
     for a, b in _alike(first, second):
-        sign = comparison.wins.get(_dimension(comparison, a) or "")
+        sign = comparison.wins.get(dimension_in(comparison.wins, a) or "")
         if sign is None:
             continue
         lower = less(a, b)

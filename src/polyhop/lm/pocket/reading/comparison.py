@@ -99,7 +99,7 @@ def find_comparison(text: str, yes_or_no: bool) -> Comparison | None:
         return None
     left, right, word = found
     rest = text.replace(left, " ").replace(right, " ")
-    wins = dict(_wins(rest))
+    wins = dict(wins_of(rest))
     if "*" in wins:
         likely = [dimension for dimension, pattern in measures().dimensions.items() if _says(pattern, rest)]
         wins = {**dict.fromkeys(likely, wins["*"]), **wins}
@@ -139,7 +139,7 @@ def canonical(question: str) -> str:
     return text if left < right else right.join(part.replace(right, left) for part in text.split(left))
 
 
-def _wins(rest: str) -> Iterator[tuple[str, int]]:
+def wins_of(rest: str) -> Iterator[tuple[str, int]]:
     """The sign of the winning value by dimension, by the first comparative of a question."""
     words, table = [word.lower() for word in TOKEN.findall(rest)], measures().wins
     for i, word in enumerate(words):
@@ -193,13 +193,13 @@ def _truth(text: str) -> tuple[str, str, str] | None:
     if name and name[0] - start <= 4 and name[1] < found.end("rest"):
         left = text[slice(*name)]
     else:
-        end = next((i for i, word in enumerate(words) if i and _ends_name(word)), None)
+        end = next((i for i, word in enumerate(words) if i and ends_name(word)), None)
         if end is None:
             return None
         left = " ".join(words[:end])
     right = _HEAD.sub("", re.sub(rf" {_AUXILIARY}$", "", found["right"]))
     rest = text.replace(left, " ").replace(right, " ")
-    if found["word"].lower() == "than" and not any(_wins(rest)):
+    if found["word"].lower() == "than" and not any(wins_of(rest)):
         return None
     return _HEAD.sub("", left), right, found["word"].lower()
 
@@ -250,7 +250,7 @@ def _plain_options(text: str) -> Iterator[tuple[str, str, str]]:
     left, rest = found["left"].split(), found["rest"].rstrip("?").split()
     has_article = rest[0].lower() in ("the", "a", "an")
     count = max(1, len(left) + has_article - (left[0].lower() in ("the", "a", "an")))
-    while has_article and count < len(rest) and not _ends_name(rest[count]):
+    while has_article and count < len(rest) and not ends_name(rest[count]):
         count += 1
     right = rest[: next((i for i, word in enumerate(rest[:count]) if i and word in measures().verbs), count)]
     if len(rest) > len(right):
@@ -259,7 +259,7 @@ def _plain_options(text: str) -> Iterator[tuple[str, str, str]]:
         yield _HEAD.sub("", first), _HEAD.sub("", " ".join(right)), found["word"].lower()
 
 
-def _ends_name(word: str) -> bool:
+def ends_name(word: str) -> bool:
     """True for a word that goes on about a thing: a comparative, a verb, a word of a measure."""
     table, lowered = measures(), word.lower()
     known = any(lowered in words for words in (table.wins, table.groups, table.verbs, table.empty, STOP_WORDS))

@@ -24,6 +24,14 @@ _FADING = 0.8  # of a mention: per sentence without another one, and per other n
 _REACH = 6.0  # tokens over which a word of the measure loses its weight
 _LABEL = 3  # tokens before a quantity that introduce it
 _MAX_WORDS = 2  # of a measure that count
+_HEADED = 3  # tokens after an article in which a word of the measure heads its phrase: "a total height of"
+_PRONOUNS = frozenset("it its he his she her they their".split())
+_BEING = frozenset("is was are were".split())
+_ARTICLES = frozenset("a an the its his her their whose each every".split())
+_LOCATING = frozenset("of in at on from".split())
+_CLAUSE = frozenset({",", ";", "and", "–", "—"})  # with "the" after it, something else follows
+_RELATIVE = frozenset("which that who whose where and".split())
+_OTHERWISE = frozenset("not no never than while whereas but unlike beside".split())
 
 Stems = Sequence[str]
 
@@ -31,7 +39,8 @@ Stems = Sequence[str]
 @dataclass(frozen=True, slots=True)
 class Fact:
     """A quantity that a passage states of a thing. ``about``: how certainly of this thing, 0 to 1.5; ``measure``: how
-    close the measure's words are, 0 to 1; ``label``: the stems that introduce it; ``unit``: that of its column."""
+    close the measure's words are, 0 to 1; ``label``: the stems that introduce it; ``unit``: that of its column;
+    ``in_row``: it is a cell of a table; ``first``: the first token of its sentence or row."""
 
     quantity: Quantity
     page: ParsedPassage
@@ -39,6 +48,8 @@ class Fact:
     measure: float
     label: frozenset[str]
     unit: str = ""
+    in_row: bool = False
+    first: int = 0
 
     @property
     def text(self) -> str:
@@ -73,12 +84,67 @@ def find_facts(
     >>> [[fact.text for fact in facts] for facts in find_facts(("Skua", "Tern"), {"rat": 1.0}, [page])]
     [['300 m'], ['1,200 m']]
     """
-    names = tuple(_stems(thing) for thing in things)
+    names = [_stems(thing) for thing in things]
     found: tuple[list[Fact], list[Fact]] = ([], [])
     for page in pages:
         for mention, fact in _facts(page, names, measure):
             found[mention.thing].append(fact)
     return found
+
+
+def find_own_facts(thing: str, measure: Mapping[str, float], pages: Sequence[ParsedPassage]) -> Iterator[Fact]:
+    """Find the quantities that pages state of one thing, without those that may be said of something else between its
+    name and the quantity.
+
+    >>> from polyhop.lm.pocket.reading.passage import parse_passage
+    >>> from polyhop.types import Passage
+    >>> page = parse_passage(Passage("1", "Mills", "Ost Mill is 12 m high. Near Ost Mill, a tower is 40 m high."))
+    >>> [fact.text for fact in find_own_facts("Ost Mill", {"high": 1.0}, [page])]
+    ['12 m']
+    """
+    name = _stems(thing)
+    for page in pages:
+        for mention, fact in _facts(page, [name], measure):
+            if mention.strength > _PARTLY and _is_own(page, name, mention, fact, measure):
+                yield fact
+
+
+def _is_own(page: ParsedPassage, name: Stems, mention: _Mention, fact: Fact, measure: Mapping[str, float]) -> bool:
+    """True if nothing else is named between the thing and the quantity, and a sentence without the thing's name goes on
+    about it."""
+    first, token = fact.first, bisect_left(page.starts, fact.quantity.start)
+    if fact.in_row:
+        keys = [
+            key for key in _KEY.finditer(page.text) if page.starts[first] <= key.start("key") <= fact.quantity.start
+        ]
+        return first <= mention.token < bisect_left(page.starts, keys[1].start("key") if len(keys) > 1 else 0)
+    words = [word.lower() for word in page.tokens]
+    start = mention.token + len(name) if mention.token >= 0 else first
+    if mention.token > token or not _OTHERWISE.isdisjoint(words[start:token]):
+        return False
+    within = {i for i in range(start, token) if "(" in words[start:i] and ")" in words[i:token]}
+    others = [
+        each for each in page.mentions
+        if each.kind in ("name", "quoted") and start <= each.first < token and each.first not in within
+    ]  # fmt: skip
+    if mention.token < first:
+        opening = [word for word in range(first, min(first + 2, token)) if words[word] not in ("the", "this")][:1]
+        if not any(words[i] in _PRONOUNS or page.stems[i] in name or page.stems[i] in measure for i in opening):
+            return False
+        others = [each for each in others if each.first not in opening]
+    if any(words[each.first - 1] not in _LOCATING for each in others):
+        return False
+    if others and not _RELATIVE.isdisjoint(words[others[-1].last : token]):
+        return False
+    for i in range(max(start, first + 1), token):
+        if words[i] not in _ARTICLES or words[i - 1] in _BEING:
+            continue
+        begins = words[i - 1] in _CLAUSE
+        before = () if begins else page.stems[max(start, first) : i]
+        head = () if begins and words[i] == "the" else page.stems[i : min(i + 1 + _HEADED, token)]
+        if measure.keys().isdisjoint({*before, *head}):
+            return False
+    return True
 
 
 def _stems(name: str) -> tuple[str, ...]:
@@ -91,11 +157,15 @@ def _facts(
 ) -> Iterator[tuple[_Mention, Fact]]:
     """The quantities of a page, each with the mention of the thing that it is said of."""
     quantities = _quantities(page.text)
+    others = [[stem for j, other in enumerate(names) if j != i for stem in other] for i in range(len(names))]
     title = list(map(stem_of, TOKEN.findall(page.title)))
     titled = [i for i, name in enumerate(names) if set(name) <= set(title)]
     subject = _Mention(-1, titled[0], _TITLED) if len(titled) == 1 else None
     for unit in _units(page) if quantities else ():
-        mentions = sorted(mention for i in (0, 1) for mention in _mentions(page, unit, names[i], i, names[1 - i]))
+        mentions = sorted(
+            mention for i, name in enumerate(names)
+            for mention in _mentions(page, unit, name, i, others[i])
+        )  # fmt: skip
         inside = [
             (token, quantity) for quantity in quantities
             if unit.first <= (token := bisect_left(page.starts, quantity.start)) < unit.last
@@ -110,7 +180,8 @@ def _facts(
                 if mention in mentions and not unit.keys:
                     gap = token - mention.token - len(names[mention.thing])
                     about *= _BESIDE if 0 <= gap < 2 else _FADING ** _names_between(page, mention, token)
-                yield mention, Fact(quantity, page, about, *_described(page, unit, token, quantity, measure), written)
+                described = _described(page, unit, token, quantity, measure)
+                yield mention, Fact(quantity, page, about, *described, written, bool(unit.keys), unit.first)
         if len({mention.thing for mention in mentions}) == 1 and not unit.keys:
             subject = mentions[-1]
         elif mentions or _opens_another(page, unit):

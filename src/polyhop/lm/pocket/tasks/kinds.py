@@ -1,6 +1,7 @@
 """Answers in the form of the question's kind: a label, yes or no, a paragraph of the passages' sentences.
 
-Nothing is understood: a claim is supported if the passages hold most of its words, and refuted if they do not.
+A claim that states a value is decided by the value that the passages state. No other is understood: it is supported if
+the passages hold most of its words, and refuted if they do not.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 from polyhop.lm.pocket.reading.answer import read_path
+from polyhop.lm.pocket.reading.threshold import settle
 from polyhop.lm.pocket.reading.weighing import correct_probability, weigh_answers
 from polyhop.lm.pocket.tasks.reading import ANSWER_CONFIDENCE, Fields, Value
 from polyhop.lm.pocket.tasks.resp import memory_of, memory_passages, note
@@ -16,6 +18,7 @@ from polyhop.trace import passages_in
 from polyhop.types import Passage
 
 _COVERED_ABOVE = 0.7  # of the words of a claim, for passages to support it
+_LABELS = {"yes": "SUPPORTS", "no": "REFUTES"}
 _LIKELY = 0.5  # the probability of an answer that is given although it may be declined
 UNANSWERABLE = "unanswerable"
 _TITLE = re.compile(r"\[[^]]*\] ")
@@ -62,6 +65,9 @@ def in_form(kind: str, question: str, answer: str, passages: Sequence[Passage]) 
     """Return an answer in the form of a kind."""
     if kind == "fact" and not passages:
         return "NOT ENOUGH INFO"
+    if kind in ("fact", "boolean") and (settled := settle(question, read_path(question, passages).pages)):
+        answer = settled.answer or answer
+        return answer if kind == "boolean" else _LABELS[answer]
     if kind == "fact":
         return "SUPPORTS" if read_path(question, passages).coverage >= _COVERED_ABOVE else "REFUTES"
     if kind == "boolean":
