@@ -101,7 +101,7 @@ PICTURES: Mapping[str, tuple[Callable[[Any], None], Mapping[str, Any]]] = {
     "page-beside": (beside, {"viewport": WIDE, "color_scheme": "dark"}),
     "page-runs": (runs, {"viewport": {**WIDE, "height": 1120}}),
     "page-phone": (phone, {"viewport": PHONE}),
-    "page-upload": (uploaded, {"viewport": {**WIDE, "height": 900}}),  # the last: others do not offer its corpus
+    "page-upload": (uploaded, {"viewport": {**WIDE, "height": 960}}),  # the last: others do not offer its corpus
 }
 
 

@@ -272,6 +272,13 @@ def test_a_link_fills_in_the_question_and_settings_go_with_it(opened: Open, comp
     assert complaints == []
 
 
+def test_an_answer_below_opened_settings_comes_into_view(opened: Open, demo: str) -> None:
+    tab = opened(demo, viewport={"width": 390, "height": 800})
+    tab.click("text=Limits and settings")
+    answered(tab, METROPOLIS)
+    assert tab.locator(".reply").evaluate("(reply) => reply.getBoundingClientRect().top < innerHeight")
+
+
 def test_errors_are_shown(opened: Open) -> None:
     def refuse(task: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         raise OSError("the model is gone")

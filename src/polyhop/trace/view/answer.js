@@ -43,8 +43,9 @@ const noticed = (notice) =>
     .split(READER)
     .map((part) => part.trim() && el(READER.test(part) ? "p.notice.reader" : "p.notice", {}, optionsWhole(part)));
 
-/** A text in whose options (`--lm`) no line breaks. */
-const optionsWhole = (text) => text.split(/(--[a-z-]+)/).map((part, place) => (place % 2 ? el("code", {}, part) : part));
+/** A text in whose options (`--lm openai:MODEL`) no line breaks. */
+const optionsWhole = (text) =>
+  text.split(/(--[a-z-]+(?: \w+:\w+)?)/).map((part, place) => (place % 2 ? el("code", {}, part) : part));
 
 const plain = (text) =>
   text
