@@ -106,6 +106,8 @@ def test_what_passages_do_not_clearly_state_is_not_decided(statement: str) -> No
         "The Giralda is 104 metres high. The Dom Tower is in Utrecht.",
         "The Old Dom Tower is 104 metres high.",
         "The Dom Tower is 104 metres high. The Dom Tower is 112 metres high.",
+        "The Dom Tower's spire is 40 metres high.",
+        "The Dom Tower Museum is 40 metres high.",
         "The Dom Tower is 104 metres high without its cross, with it 112 metres.",
         "The Dom Tower is 104 metres high to the roof, 112 metres to the cross.",
     ],
@@ -114,6 +116,16 @@ def test_no_value_of_another_thing_decides_nor_two_that_differ(text: str) -> Non
     page = parse_passage(Passage("1", "Notes", text))
     assert find_threshold("Is the Dom Tower taller than 110 metres?") is not None
     assert settle("Is the Dom Tower taller than 110 metres?", [page]) is None
+
+
+def test_things_without_capitals_and_values_on_conditions() -> None:
+    bridge = [parse_passage(Passage("1", "Notes", "The bridge is 80 m long. The old bridge was 60 m long."))]
+    trip = [parse_passage(Passage("2", "Notes", "The trip costs 20 EUR for children and 40 EUR for adults."))]
+    found = settle("Is the bridge longer than 70 m?", bridge)
+    assert found is not None
+    assert found.answer == "yes"
+    assert settle("The trip costs 40 EUR.", trip) is None
+    assert settle("Version 2 has room 5.", bridge) is None
 
 
 def test_a_stated_value_raised_past_the_own_one_flips_the_answer() -> None:

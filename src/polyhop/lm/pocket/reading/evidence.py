@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from polyhop.lm.pocket.reading.comparison import ends_name
 from polyhop.lm.pocket.reading.passage import ParsedPassage
 from polyhop.lm.pocket.reading.quantities import Quantity, find_quantities
 from polyhop.lm.pocket.reading.tables import measures
@@ -122,10 +123,13 @@ def _is_own(page: ParsedPassage, name: Stems, mention: _Mention, fact: Fact, mea
     start = mention.token + len(name) if mention.token >= 0 else first
     if mention.token > token or not _OTHERWISE.isdisjoint(words[start:token]):
         return False
+    if mention.token >= 0 and _is_part(page, mention.token, start, measure):
+        return False
     within = {i for i in range(start, token) if "(" in words[start:i] and ")" in words[i:token]}
     others = [
         each for each in page.mentions
         if each.kind in ("name", "quoted") and start <= each.first < token and each.first not in within
+        and each.folded not in measures().units
     ]  # fmt: skip
     if mention.token < first:
         opening = [word for word in range(first, min(first + 2, token)) if words[word] not in ("the", "this")][:1]
@@ -145,6 +149,23 @@ def _is_own(page: ParsedPassage, name: Stems, mention: _Mention, fact: Fact, mea
         if measure.keys().isdisjoint({*before, *head}):
             return False
     return True
+
+
+def _is_part(page: ParsedPassage, first: int, last: int, measure: Mapping[str, float]) -> bool:
+    """True for a name that is a part of another one ("the old bridge", "Vasa Museum"), or that owns what is spoken of
+    ("the tower's spire"), unless that is the measure."""
+    tokens, stems = page.tokens, page.stems
+    before, after = tokens[first - 1 : first] if first else [], tokens[last : last + 1]
+    if any(re.search("['’]s?$", token) for token in tokens[first:last]) or after in (["'"], ["’"]):
+        return measure.keys().isdisjoint(stems[last : last + _HEADED])
+    if after and after[0][0].isupper() and stems[last] not in measure:
+        return True
+    if not tokens[first][0].islower():
+        return False
+    is_longer = bool(before) and before[0].islower() and stem_weight(stems[first - 1]) > 0
+    return is_longer or bool(
+        after and stem_weight(stems[last]) and stems[last] not in measure and not ends_name(after[0])
+    )
 
 
 def _stems(name: str) -> tuple[str, ...]:

@@ -96,6 +96,8 @@ def find_threshold(statement: str) -> Threshold | None:
     counted = None
     if quantity.dimension == "number" and tokens and tokens[0] not in table.groups:
         counted = stem_of(tokens[0]) if stem_weight(stem_of(tokens[0])) else None
+    if quantity.dimension == "number" and sign == 0 and counted is None and not _is_measured(before):
+        return None  # "version 2"
     needed = {stem_of(word) for word in TOKEN.findall(_BOUND.sub("", before).lower() + after.lower())
               if stem_weight(stem_of(word)) and word not in table.groups and word not in table.wins
               and word not in table.empty}  # fmt: skip
@@ -177,6 +179,12 @@ def _as_written(text: str, quantity: Quantity) -> Quantity | None:
 def _opens_with_noun(after: str) -> bool:
     found = re.match(r" [a-z]+", after)
     return found is not None and stem_weight(stem_of(found.group().strip())) > 0
+
+
+def _is_measured(before: str) -> bool:
+    """True if a number follows a verb or a word of a measure: "holds 40", and no name that it is the end of."""
+    word, table = before.split()[-1:], measures()
+    return bool(word) and (word[0].lower() in table.groups or word[0].lower() in table.verbs or word[0] == "is")
 
 
 def _bound(before: str, quantity: Quantity) -> tuple[int, bool] | None:
