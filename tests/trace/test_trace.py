@@ -8,7 +8,7 @@ import json
 import random
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, TypeAlias
 
 import pytest
@@ -342,6 +342,13 @@ async def test_a_scoring_is_a_call_and_a_layer() -> None:
     (scored,) = [step for step in answer.trace.steps if isinstance(step, Score)]
     assert (scored.targets, scored.logprobs, scored.after) == (("x", "y"), (-1.5, -1.5), (0,))
     assert (answer.usage.layers, answer.usage.calls) == (2, 2)
+
+
+def test_the_check_of_its_support_is_not_the_call_that_gave_the_answer() -> None:
+    trace = play(forking(in_turn)).trace
+    last = trace.calls[-1]
+    checked = replace(trace, steps=(*trace.steps, replace(last, task="support.check")))
+    assert trace.answers_call is checked.answers_call is last
 
 
 def test_steps_cut_short_are_looked_through() -> None:
