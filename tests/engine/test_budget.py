@@ -242,8 +242,8 @@ def test_an_error_beside_spent_limits_comes_without_its_groups() -> None:
 
 
 def test_a_calls_tokens_are_those_of_its_prompt_and_its_reply() -> None:
-    meter = Meter(Budget(max_tokens=8), clock=lambda: 0.0)
-    meter.charge("any", 3, 4)
+    meter = Meter(Budget(max_tokens=7), clock=lambda: 0.0)
+    meter.charge("any", 3, 3)
     meter.check(call=True)
     meter.charge("any", 0, 1)
     with pytest.raises(BudgetSpent, match="max_tokens"):
