@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +29,10 @@ def texts(seed: int, count: int, longest: int = 9) -> list[str]:
 def needs(name: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return pytest.importorskip(name)
+        found = pytest.importorskip(name)
+    if absl := sys.modules.get("absl.logging"):  # its handler would close the stream that pytest captures into
+        absl.get_absl_handler().python_handler.stream = sys.__stderr__
+    return found
 
 
 def scored(profile: str, predictions: Sequence[Prediction]) -> list[dict[str, float]]:

@@ -521,6 +521,7 @@ def test_runs_are_filtered_compared_and_opened(opened: Open, demo: str, complain
     tab.wait_for_selector(".questions tbody tr")
     assert tab.locator(".questions tbody tr").count() == 8
     tab.click("text=Settings of the run")
+    tab.wait_for_selector(".facts .facts dt")
     assert "context tokens" in tab.locator(".facts .facts dt").all_inner_texts()
     assert tab.locator(".facts summary").inner_text().endswith(" values"), "the prompts' fingerprints are folded"
     tab.select_option("select[name=wrong]", "true")
