@@ -1,4 +1,4 @@
-"""Claims made of questions: "Which city does Ana work from?" is "Does Ana work from #?", with the answer in place of #.
+"""Claims made of questions: "Which city does Ana work from?" is "Does Ana work from #?", where # stands for the answer.
 
 The rules are those of English questions; a question that none of them fits is left alone. A claim about the answer is
 true, one about another value of its kind is false (``rivals``).

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from polyhop.common.text import normalise
-from training.data import Example, Told, lines, occurs
+from training.data import Example, TitledText, lines, occurs
 
 MOST = 4500  # questions
 SOURCES = ("squad_dev", "squadshifts_new_wiki", "nq_open_oracle", "qed_dev")
@@ -27,7 +27,7 @@ def composed(data: Path, chance: random.Random, most: int = MOST) -> Iterator[Ex
     A third of them with one more passage about the same things that does not tell."""
     rows = [row for name in SOURCES for row in lines(data / "reader" / f"{name}.jsonl.gz") if row["type"] == "span"]
     by_answer, by_title = _by_answer(rows), _by_title(rows)
-    told = 0
+    count = 0
     for row in chance.sample(rows, len(rows)):
         for name in dict.fromkeys(each.strip(" ?,.") for each in _NAME.findall(row["question"][1:])):
             first = [each for each in by_answer.get(name, ()) if each[1]["context"] != row["context"]]
@@ -46,9 +46,9 @@ def composed(data: Path, chance: random.Random, most: int = MOST) -> Iterator[Ex
             spans = [(at, each["start"], each["start"] + len(each["text"])) for each in row["answers"]]
             yield Example("composed", question, mixed, "span", spans, int(not more), 1)
             if chance.random() < 0.5:
-                yield Example("composed", question, passages[:1] if told % 2 else passages[1:], None, [], 1, 0)
-            told += 1
-            if told >= most:
+                yield Example("composed", question, passages[:1] if count % 2 else passages[1:], None, [], 1, 0)
+            count += 1
+            if count >= most:
                 return
 
 
@@ -63,9 +63,9 @@ def _by_answer(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[str, M
     return found
 
 
-def _by_title(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Told]]:
+def _by_title(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[TitledText]]:
     """The passages of each title."""
-    found: dict[str, dict[Told, None]] = defaultdict(dict)
+    found: dict[str, dict[TitledText, None]] = defaultdict(dict)
     for row in rows:
         found[row["title"]][row["title"], row["context"]] = None
     return {title: list(held) for title, held in found.items()}
@@ -83,10 +83,17 @@ def description(question: str) -> str | None:
     >>> description("What company published the Journal of Ideas?")
     'the company that published the Journal of Ideas'
     """
-    if told := _WHO.match(question):
-        return f"the person who {told[1]}"
-    if told := _WHAT.match(question):
-        return told[1]
-    if (told := _WHICH.match(question)) and told[1].split()[-1].lower() not in ("did", "does", "do", "is", "was", "of"):
-        return f"the {told[1]} that {told[2]}"
+    if match := _WHO.match(question):
+        return f"the person who {match[1]}"
+    if match := _WHAT.match(question):
+        return match[1]
+    if (match := _WHICH.match(question)) and match[1].split()[-1].lower() not in (
+        "did",
+        "does",
+        "do",
+        "is",
+        "was",
+        "of",
+    ):
+        return f"the {match[1]} that {match[2]}"
     return None

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-Told = tuple[str, str]
+TitledText = tuple[str, str]
 """A passage's title and text."""
-Place = tuple[int, int, int]
+AnswerSpan = tuple[int, int, int]
 """A passage's number, and a start and end in its text; in its title if the number is ``-1 - passage``."""
 
 
@@ -27,9 +27,9 @@ class Example:
 
     source: str
     question: str = ""
-    passages: list[Told] = field(default_factory=list)
+    passages: list[TitledText] = field(default_factory=list)
     kind: str | None = None
-    spans: list[Place] = field(default_factory=list)
+    spans: list[AnswerSpan] = field(default_factory=list)
     relevant: int | None = None
     enough: int | None = None
     embed: str | None = None
@@ -72,7 +72,7 @@ def occurs(answer: str, text: str) -> bool:
     return next(occurrences(answer, text), None) is not None
 
 
-def spans_of(answers: Iterable[str], passages: Sequence[Told], inside: Iterable[int]) -> list[Place]:
+def spans_of(answers: Iterable[str], passages: Sequence[TitledText], inside: Iterable[int]) -> list[AnswerSpan]:
     """Find the answers in the passages numbered ``inside``: in texts, else in titles."""
     answers, inside = list(answers), list(inside)
     texts = [(at, *span) for at in inside for answer in answers for span in occurrences(answer, passages[at][1])]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from polyhop import Passage
 from polyhop.common.text import words
-from training.data import Example, Told, read, spans_of, write
+from training.data import Example, TitledText, read, spans_of, write
 from training.examples import pair, questions_over
 from training.sets import FOLDER, HELD_OUT, Question, Step, corpus_of, sets
 
@@ -68,7 +68,7 @@ def passage_of(step: Step, passages: Sequence[Passage]) -> Passage:
     return max(own, key=lambda passage: len(quoted & set(words(f"{passage.title} {passage.text}"))))
 
 
-def _wrong(question: str, passages: Sequence[Passage], chance: random.Random) -> list[Told]:
+def _wrong(question: str, passages: Sequence[Passage], chance: random.Random) -> list[TitledText]:
     """Passages that are not the question's: half of them those that share most words with it."""
     near = nearest(question, passages)
     rest = near[WRONG // 2 :]

@@ -22,7 +22,7 @@ from polyhop import Passage
 from polyhop.common.text import normalise
 from polyhop.metrics import cover_em_token
 from training.composing import composed
-from training.data import Example, Place, Told, lines, spans_of, write
+from training.data import AnswerSpan, Example, TitledText, lines, spans_of, write
 
 SETS = ("hotpotqa", "2wikimultihopqa", "musique")
 READING = {  # file: the most examples taken of it
@@ -62,14 +62,14 @@ def relevance(data: Path, chance: random.Random) -> Iterator[Example]:
         groups = defaultdict(list)
         for row in lines(data / "reader" / f"{name}.jsonl.gz"):
             groups[row["question"]].append(row)
-        told = 0
+        taken = 0
         for question in chance.sample(sorted(groups), len(groups)):
             right = [row for row in groups[question] if row["label"]]
             wrong = [row for row in groups[question] if not row["label"]]
             for row in [*right[:2], *chance.sample(wrong, min(3 * len(right[:2]), len(wrong)))]:
-                told += 1
+                taken += 1
                 yield Example(name, question, [(row["title"], row["passage"])], None, [], row["label"], row["label"])
-            if told > most:
+            if taken > most:
                 break
 
 
@@ -91,8 +91,8 @@ def hotpot_extra(data: Path, chance: random.Random) -> Iterator[Example]:
 
 
 def questions_over(
-    source: str, question: str, answers: Sequence[str], gold: Sequence[Told],
-    wrong: Sequence[Told], rounds: int, chance: random.Random, bridges: Sequence[str] = (),
+    source: str, question: str, answers: Sequence[str], gold: Sequence[TitledText],
+    wrong: Sequence[TitledText], rounds: int, chance: random.Random, bridges: Sequence[str] = (),
 ) -> Iterator[Example]:  # fmt: skip
     """A multi-hop question over its gold passages, over part of them, and over paths that leave the chain."""
     plain = normalise(answers[0])
@@ -117,14 +117,16 @@ def questions_over(
         alone = number < len(wrong) and number % 2 == 0
         path = [other] if alone else [chance.choice(list(gold)), other]
         spans = spans_of(answers, path, range(len(path))) if kind == "span" else []
-        told = "none" if kind == "span" and not spans else None
-        yield Example(source, question, path, told, [], 0, 0)
+        kind_there = "none" if kind == "span" and not spans else None
+        yield Example(source, question, path, kind_there, [], 0, 0)
 
 
-def onward(answers: Sequence[str], bridges: Sequence[str], gold: Sequence[Told], part: Sequence[Told]) -> list[Place]:
+def onward(
+    answers: Sequence[str], bridges: Sequence[str], gold: Sequence[TitledText], part: Sequence[TitledText]
+) -> list[AnswerSpan]:
     """Return the target for a part of the chain: the answer if it is there, else the name that leads on."""
-    if told := spans_of(answers, part, range(len(part))):
-        return told
+    if found := spans_of(answers, part, range(len(part))):
+        return found
     titles = [re.sub(r" \(.*\)$", "", title) for title, text in gold if (title, text) not in part]
     held = " ".join(title for title, _ in part).lower()
     names = [name for name in (*titles, *bridges) if name.lower() not in held and len(name) > 2]
@@ -171,12 +173,12 @@ def gold_row(row: Mapping[str, Any]) -> list[str]:
 
 def steps_of(row: Mapping[str, Any], passages: Mapping[str, Passage]) -> Iterator[tuple[str, str, str]]:
     """The single-hop questions of a question, with answer and passage."""
-    told: list[str] = []
+    found: list[str] = []
     for step in row.get("decomposition") or []:
         question = step["question"]
-        for number, answer in enumerate(told, 1):
+        for number, answer in enumerate(found, 1):
             question = question.replace(f"#{number}", answer)
-        told.append(step["answer"])
+        found.append(step["answer"])
         if ">>" in question:  # "Green >> performer", as the set writes a relation
             subject, relation = (part.strip() for part in question.split(">>", 1))
             question = f"What is the {relation} of {subject}?"
@@ -216,7 +218,7 @@ def there(data: Path) -> list[str]:
     return [name for name in SETS if (data / name / "train.jsonl").exists()]
 
 
-def pair(passage: Passage) -> Told:
+def pair(passage: Passage) -> TitledText:
     """A passage in the form of an example."""
     return passage.title, passage.text
 
@@ -224,12 +226,12 @@ def pair(passage: Passage) -> Told:
 def examples(data: Path, seed: int = 0) -> list[Example]:
     """All examples, shuffled."""
     chance = random.Random(seed)
-    told = [*reading(data, chance), *relevance(data, chance), *hotpot_extra(data, chance)]
+    made = [*reading(data, chance), *relevance(data, chance), *hotpot_extra(data, chance)]
     for name in there(data):
-        told += multi_hop(data, name, chance)
-    told += [*composed(data, chance), *embedded(data, chance)]
-    chance.shuffle(told)
-    return told
+        made += multi_hop(data, name, chance)
+    made += [*composed(data, chance), *embedded(data, chance)]
+    chance.shuffle(made)
+    return made
 
 
 if __name__ == "__main__":

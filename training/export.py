@@ -4,8 +4,8 @@
 
 The linear maps of the layers work on 8-bit integers on both sides. What comes in has a fixed scale, measured on
 training rows; every channel has its own share of that scale, so that the few loud ones do not drown the rest
-(SmoothQuant: Xiao et al., 2023, §4). The piece table has a scale per row; heads, norms and places stay fp32. Rows of a
-batch have one length: there is no mask, and attention without one is faster.
+(SmoothQuant: Xiao et al., 2023, §4). The piece table has a scale per row; heads, norms and position
+embeddings stay fp32. Rows of a batch have one length: there is no mask, and attention without one is faster.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _MICROSOFT = "com.microsoft"
 
 
 class Scale(NamedTuple):
-    """How what comes into a linear map is rounded: the step of an integer, times a channel's own share; and the integer
-    that stands for nothing, of 0 to 255."""
+    """The rounding of a linear map's input: the step of an integer, times a channel's own share; and the integer
+    (0 to 255) that stands for zero."""
 
     step: float
     zero: int
@@ -85,8 +85,8 @@ class Graph:
         # One scale for all channels, after a product: a scale a channel is rounded twenty times as slowly.
         even = self.node("Mul", [x, shares], f"{out}.even")
         rounded = self.node("QuantizeLinear", [even, step, zero], f"{out}.rounded")
-        told, steps = self.constant(f"{out}.weight", numbers), self.constant(f"{out}.steps", grain.astype(np.float32))
-        return self.node("MatMulIntegerToFloat", [rounded, told, step, steps, zero, "", bias], out, _MICROSOFT)
+        matrix, steps = self.constant(f"{out}.weight", numbers), self.constant(f"{out}.steps", grain.astype(np.float32))
+        return self.node("MatMulIntegerToFloat", [rounded, matrix, step, steps, zero, "", bias], out, _MICROSOFT)
 
     def embedded(self) -> str:
         """Add the embeddings of pieces, positions and segments, normalised."""
@@ -95,12 +95,12 @@ class Graph:
         numbers = np.rint(table / scales).astype(np.int8)
         rows = self.node("Gather", [self.constant("words.numbers", numbers), "ids"], "words.rows")
         by = self.node("Gather", [self.constant("words.scales", scales.astype(np.float32)), "ids"], "words.by")
-        words = self.node("Mul", [self.node("Cast", [rows], "words.cast", to=TensorProto.FLOAT), by], "words.told")
+        words = self.node("Mul", [self.node("Cast", [rows], "words.cast", to=TensorProto.FLOAT), by], "words.read")
         zero, one, two = self._ints("zero", 0), self._ints("one", 1), self._ints("two", 2)
         length = self.node("Slice", [self.node("Shape", ["ids"], "ids.shape"), *one, *two], "length")
-        places = self.node("Slice", [self.own("places.weight"), *zero, length, *zero], "places")
-        segments = self.node("Gather", [self.own("segments.weight"), "segments"], "segments.told")
-        both = self.node("Add", [self.node("Add", [words, places], "words.placed"), segments], "words.whole")
+        positions = self.node("Slice", [self.own("positions.weight"), *zero, length, *zero], "positions")
+        segments = self.node("Gather", [self.own("segments.weight"), "segments"], "segments.read")
+        both = self.node("Add", [self.node("Add", [words, positions], "words.positioned"), segments], "words.whole")
         return self.norm(both, "norm", "embedded")
 
     def norm(self, x: str, name: str, out: str) -> str:
@@ -125,7 +125,7 @@ class Graph:
         def linear(x: str, name: str, out: str) -> str:
             return self.linear(x, self.weights[f"{own}.{name}.weight"], self.own(f"{own}.{name}.bias"), f"{own}.{out}")
 
-        x = self.residual(linear(seen, "out", "told"), x, f"{own}.norm", f"{own}.between")
+        x = self.residual(linear(seen, "out", "attended"), x, f"{own}.norm", f"{own}.between")
         wide = self.node("Gelu", [linear(x, "up", "raised")], f"{own}.wide", _MICROSOFT)
         return self.residual(linear(wide, "down", "lowered"), x, f"{own}.last_norm", f"{own}.done")
 
@@ -142,10 +142,10 @@ class Graph:
         self.split([self.head(x, "span")], ["starts.one", "ends.one"], num_outputs=2)
         self.node("Squeeze", ["starts.one", *last], "starts")
         self.node("Squeeze", ["ends.one", *last], "ends")
-        first = self.node("Gather", [x, self.constant("place of head", np.array(0, np.int64))], "first", axis=1)
-        told = self.head(self.node("Tanh", [self.head(first, "judge")], "judge.tanh"), "verdict")
+        first = self.node("Gather", [x, self.constant("head position", np.array(0, np.int64))], "first", axis=1)
+        verdict = self.head(self.node("Tanh", [self.head(first, "judge")], "judge.tanh"), "verdict")
         sizes = self.constant("verdict.sizes", np.array([len(KINDS), 1, 1], np.int64))
-        self.split([told, sizes], ["kind", "relevance.one", "sufficiency.one"])
+        self.split([verdict, sizes], ["kind", "relevance.one", "sufficiency.one"])
         self.node("Squeeze", ["relevance.one", *one], "relevance")
         self.node("Squeeze", ["sufficiency.one", *one], "sufficiency")
         mean = self.node("ReduceMean", [x, *one], "mean", keepdims=0)
@@ -180,7 +180,7 @@ def measured(network: Network, rows: Sequence[Row], padding: int) -> dict[str, S
     def keep(name: str) -> Callable[[object, tuple[torch.Tensor, ...]], None]:
         return lambda _, inputs: samples.setdefault(name, []).append(inputs[0][mask > 0][::4])
 
-    parts = {"query": "attend", "out": "told", "up": "raised", "down": "lowered"}
+    parts = {"query": "attend", "out": "attended", "up": "raised", "down": "lowered"}
     hooks = [
         getattr(layer, ours).register_forward_pre_hook(keep(f"layers.{number}.{theirs}"))
         for number, layer in enumerate(network.layers)
@@ -195,8 +195,8 @@ def measured(network: Network, rows: Sequence[Row], padding: int) -> dict[str, S
     found = {}
     for number, layer in enumerate(network.layers):
         weights = {
-            "attend": torch.cat([layer.query.weight, layer.key.weight, layer.value.weight]), "told": layer.out.weight,
-            "raised": layer.up.weight, "lowered": layer.down.weight,
+            "attend": torch.cat([layer.query.weight, layer.key.weight, layer.value.weight]),
+            "attended": layer.out.weight, "raised": layer.up.weight, "lowered": layer.down.weight,
         }  # fmt: skip
         for name, weight in weights.items():
             found[f"layers.{number}.{name}"] = _scale(torch.cat(samples[f"layers.{number}.{name}"]), weight.detach())
@@ -210,14 +210,14 @@ def _scale(x: torch.Tensor, weight: torch.Tensor) -> Scale:
     best: tuple[float, Scale] | None = None
     for share in SHARES:
         channels = loud**share / heavy ** (1 - share)
-        told, wide = x / channels, weight * channels
+        scaled, wide = x / channels, weight * channels
         steps = wide.abs().amax(1, keepdim=True) / 127.0
         kept = ((wide / steps).round() * steps).T
         for cut in CUTS:
-            low, high = min(0.0, float(told.min())) * cut, max(0.0, float(told.max())) * cut
+            low, high = min(0.0, float(scaled.min())) * cut, max(0.0, float(scaled.max())) * cut
             step = (high - low) / 255.0
             zero = round(-low / step)
-            rounded = (((told / step).round() + zero).clamp(0, 255) - zero) * step
+            rounded = (((scaled / step).round() + zero).clamp(0, 255) - zero) * step
             lost = float((rounded @ kept - whole).pow(2).mean())
             if best is None or lost < best[0]:
                 best = lost, Scale(step, zero, channels.numpy())

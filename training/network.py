@@ -71,9 +71,9 @@ class Network(nn.Module):
         shape = shape or Shape()
         self.shape = shape
         self.words = nn.Embedding(shape.pieces, shape.width)
-        self.places = nn.Embedding(shape.positions, shape.width)
+        self.positions = nn.Embedding(shape.positions, shape.width)
         self.words.requires_grad_(requires_grad=False)
-        self.places.requires_grad_(requires_grad=False)
+        self.positions.requires_grad_(requires_grad=False)
         self.segments = nn.Embedding(2, shape.width)
         self.norm = nn.LayerNorm(shape.width, eps=1e-12)
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
@@ -83,8 +83,8 @@ class Network(nn.Module):
 
     def hidden(self, ids: Tensor, kinds: Tensor, mask: Tensor, drop: float = 0.0) -> Tensor:
         """The last layer's vectors (batch, length, width)."""
-        places = self.places.weight[: ids.shape[1]]
-        x = _drop(self.norm(self.words(ids) + places + self.segments(kinds)), drop)
+        positions = self.positions.weight[: ids.shape[1]]
+        x = _drop(self.norm(self.words(ids) + positions + self.segments(kinds)), drop)
         hide = (1.0 - mask.to(x.dtype))[:, None, None, :] * -10000.0
         for layer in self.layers:
             x = layer(x, hide, drop)
@@ -94,10 +94,10 @@ class Network(nn.Module):
         """See the class."""
         x = self.hidden(ids, kinds, mask, drop)
         starts, ends = self.span(x).unbind(-1)
-        told = self.verdict(torch.tanh(self.judge(x[:, 0])))
+        verdict = self.verdict(torch.tanh(self.judge(x[:, 0])))
         weights = mask.to(x.dtype)[:, :, None]
         mean = (x * weights).sum(1) / weights.sum(1)
-        return starts, ends, told[:, : len(KINDS)], told[:, -2], told[:, -1], F.normalize(mean, dim=-1)
+        return starts, ends, verdict[:, : len(KINDS)], verdict[:, -2], verdict[:, -1], F.normalize(mean, dim=-1)
 
     def load_base(self, weights: Mapping[str, Tensor]) -> None:
         """Load the encoder of a BERT checkpoint, by its names; the heads do not change."""
@@ -109,7 +109,7 @@ class Network(nn.Module):
         """Return our parameters' names with those of a BERT checkpoint."""
         names = {
             "words.weight": "embeddings.word_embeddings.weight",
-            "places.weight": "embeddings.position_embeddings.weight",
+            "positions.weight": "embeddings.position_embeddings.weight",
             "segments.weight": "embeddings.token_type_embeddings.weight",
             "norm.weight": "embeddings.LayerNorm.weight",
             "norm.bias": "embeddings.LayerNorm.bias",

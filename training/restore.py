@@ -2,8 +2,8 @@
 
     python -m training.restore ONNX OUT
 
-Weights of 8 bits become the numbers that they stand for; heads, norms and places are what they were. OUT: a folder for
-``network.pt``, as ``training.train --begin`` reads it.
+Weights of 8 bits become the numbers that they stand for; heads, norms and position embeddings do not change. OUT: a
+folder for ``network.pt``, as ``training.train --begin`` reads it.
 """
 
 from __future__ import annotations
@@ -21,22 +21,30 @@ from torch import Tensor
 
 from training.network import Network, Shape, trained
 
-PARTS = {"told": "out", "raised": "up", "lowered": "down"}
+PARTS = {"attended": "out", "raised": "up", "lowered": "down"}
 """Our linear maps by their name in the graph; ``attend`` holds three."""
+RENAMED = {"told": "attended", "places": "positions"}
+"""Parts of names in the built-in model's graph, and what they are called now."""
+
+
+def tensors_of(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
+    """The tensors of a graph of ``training.export``, by name."""
+    tensors = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
+    return {".".join(RENAMED.get(part, part) for part in name.split(".")): each for name, each in tensors.items()}
 
 
 def shape_of(graph: onnx.GraphProto) -> Shape:
     """The size of the network in a graph."""
-    held = {each.name: each.dims for each in graph.initializer}
+    held = {name: each.shape for name, each in tensors_of(graph).items()}
     attention = [node for node in graph.node if node.op_type == "MultiHeadAttention"]
     (heads,) = (each.i for each in attention[0].attribute if each.name == "num_heads")
-    (pieces, width), (positions, _) = held["words.numbers"], held["places.weight"]
+    (pieces, width), (positions, _) = held["words.numbers"], held["positions.weight"]
     return Shape(pieces, positions, width, len(attention), heads, held["layers.0.raised.weight"][1])
 
 
 def weights_of(graph: onnx.GraphProto, shape: Shape) -> Iterator[tuple[str, Tensor]]:
     """Yield the weights in a graph of ``training.export``, by our names."""
-    held = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
+    held = tensors_of(graph)
     own = Network(shape).state_dict()
     yield from ((name, torch.from_numpy(value.copy())) for name, value in held.items() if name in own)
     yield "words.weight", torch.from_numpy(held["words.numbers"].astype(np.float32) * held["words.scales"])

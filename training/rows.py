@@ -45,26 +45,27 @@ def row_of(example: Example, pieces: WordPiece, chance: random.Random) -> Row | 
     share = (MAX_PIECES - first) // len(example.passages)
     spans: list[tuple[int, int]] = []
     for number, (title, text) in enumerate(example.passages):
-        named, told = pieces.encode(title), pieces.encode(text)
-        named_ids = [*named.ids[:MAX_TITLE_PIECES], *pieces.encode(":").ids] if title else []
-        room = max(MIN_TEXT_PIECES, share - len(named_ids) - 1)
+        title_pieces, text_pieces = pieces.encode(title), pieces.encode(text)
+        title_ids = [*title_pieces.ids[:MAX_TITLE_PIECES], *pieces.encode(":").ids] if title else []
+        room = max(MIN_TEXT_PIECES, share - len(title_ids) - 1)
         wanted = [(start, end) for at, start, end in example.spans if at == number]
-        inside = [_pieces_at(told.starts, told.ends, start, end) for start, end in wanted]
+        inside = [_pieces_at(text_pieces.starts, text_pieces.ends, start, end) for start, end in wanted]
         begin = 0
-        if len(told.ids) > room:
-            places = [low for low, high in inside if high < len(told.ids)]
-            if places and min(places) >= room - 12:
-                begin = max(0, min(chance.choice(places) - chance.randrange(room // 2), len(told.ids) - room))
-        base = len(ids) + len(named_ids) - begin
-        held = [(low, high) for low, high in inside if begin <= low <= high < min(begin + room, len(told.ids))]
+        if len(text_pieces.ids) > room:
+            firsts = [low for low, high in inside if high < len(text_pieces.ids)]
+            if firsts and min(firsts) >= room - 12:
+                begin = max(0, min(chance.choice(firsts) - chance.randrange(room // 2), len(text_pieces.ids) - room))
+        base = len(ids) + len(title_ids) - begin
+        held = [(low, high) for low, high in inside if begin <= low <= high < min(begin + room, len(text_pieces.ids))]
         spans += [(low + base, high + base) for low, high in held]
-        in_title = [_pieces_at(named.starts, named.ends, s, e) for at, s, e in example.spans if at == -1 - number]
+        named = [(start, end) for at, start, end in example.spans if at == -1 - number]
+        in_title = [_pieces_at(title_pieces.starts, title_pieces.ends, start, end) for start, end in named]
         spans += [
             (low + len(ids), high + len(ids))
             for low, high in in_title
-            if low <= high < min(MAX_TITLE_PIECES, len(named.ids))
+            if low <= high < min(MAX_TITLE_PIECES, len(title_pieces.ids))
         ]
-        ids += [*named_ids, *told.ids[begin : begin + room], pieces.end]
+        ids += [*title_ids, *text_pieces.ids[begin : begin + room], pieces.end]
     if example.kind == "span" and not spans:
         return None
     segments = [0] * first + [1] * (len(ids) - first)

@@ -133,8 +133,8 @@ def _questions(lines: Sequence[tuple[int, str]], file: Path) -> Iterator[Questio
 
 
 def faults(held: DocumentSet) -> Iterator[str]:
-    """What is wrong with a set: quotations that do not stand in their document, answers not in a quotation, names of
-    the bridge given away by the question."""
+    """Find the faults of a set: quotations that are not in their document, answers not in a quotation, names of the
+    bridge given away by the question."""
     texts = {path: _plain(text) for path, text in held.documents.items()}
     for asked in held.questions:
         where = f"{held.domain}/{held.name}: {asked.text!r}"

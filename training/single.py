@@ -23,7 +23,7 @@ from polyhop.lm.pocket.reading.descriptions import split
 from polyhop.retrieval import open_plain_retriever
 from polyhop.retrieval.index import index_for
 from training.claims import SLOT, claim, kind_of, rivals
-from training.data import Example, Told, lines, occurs, read, spans_of, write
+from training.data import Example, TitledText, lines, occurs, read, spans_of, write
 from training.everyday import everyday, passage_of
 from training.examples import held_out, pair, steps_of
 from training.sets import FOLDER, HELD_OUT, DocumentSet, corpus_of, sets
@@ -43,10 +43,10 @@ class Fact(NamedTuple):
 
     question: str
     answer: str
-    passage: Told
+    passage: TitledText
 
 
-Search = Callable[[str], Sequence[Told]]
+Search = Callable[[str], Sequence[TitledText]]
 """Finds the passages that are read for a question."""
 
 
@@ -58,7 +58,7 @@ def documents(folder: Path, chance: random.Random) -> Iterator[Example]:
         passages = list(corpus_of(held))
         engine = open_plain_retriever("bm25", index_for(polyhop.open_corpus(passages)))
 
-        def search(question: str, engine: Any = engine) -> list[Told]:
+        def search(question: str, engine: Any = engine) -> list[TitledText]:
             return [pair(passage) for passage in engine.search(question, READ)]
 
         facts = list(dict.fromkeys(facts_of(held, passages)))
@@ -99,7 +99,7 @@ def facts_of(held: DocumentSet, passages: Sequence[Passage]) -> Iterator[Fact]:
                 yield Fact(parts.about(steps[0].answer), steps[1].answer, own[1])
 
 
-def _read(fact: Fact, near: Sequence[Told]) -> Iterator[Example]:
+def _read(fact: Fact, near: Sequence[TitledText]) -> Iterator[Example]:
     spans = spans_of([fact.answer], [fact.passage], [0])
     if spans:
         yield Example("single", fact.question, [fact.passage], "span", spans, 1, 1)
@@ -107,7 +107,7 @@ def _read(fact: Fact, near: Sequence[Told]) -> Iterator[Example]:
         yield Example("single_near", fact.question, [other], "none", [], 0, 0)
 
 
-def _answers(answer: str, passage: Told) -> bool:
+def _answers(answer: str, passage: TitledText) -> bool:
     return occurs(answer, passage[1]) or occurs(answer, passage[0])
 
 
@@ -137,7 +137,7 @@ def _asks(question: str) -> str:
 
 
 def _claims(
-    source: str, fact: Fact, near: Sequence[Told], answers: Mapping[str, Sequence[str]], chance: random.Random
+    source: str, fact: Fact, near: Sequence[TitledText], answers: Mapping[str, Sequence[str]], chance: random.Random
 ) -> Iterator[Example]:
     """A true claim and a false one, and now and then one over a passage that does not decide it."""
     answer, text = fact.answer, fact.passage[1]
@@ -184,8 +184,8 @@ def encyclopedic(data: Path, chance: random.Random) -> Iterator[Example]:
 
 def _claimed(name: str, facts: Sequence[Fact], most: int, chance: random.Random) -> Iterator[Example]:
     """The claims of some facts; passages of the same title are their look-alikes."""
-    beside: dict[str, dict[Told, None]] = defaultdict(dict)
-    asked: dict[Told, list[tuple[str, str]]] = defaultdict(list)
+    beside: dict[str, dict[TitledText, None]] = defaultdict(dict)
+    asked: dict[TitledText, list[tuple[str, str]]] = defaultdict(list)
     for fact in facts:
         beside[fact.passage[0]][fact.passage] = None
         asked[fact.passage].append((fact.question, fact.answer))

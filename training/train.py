@@ -44,7 +44,7 @@ def losses(network: Network, rows: Sequence[Row], padding: int, targets: Tensor)
     """The losses of a batch by skill, each summed over the batch's rows."""
     ids, segments, mask = tensors(rows, padding)
     starts, ends, kind, relevance, sufficiency, embedding = (each.float() for each in network(ids, segments, mask))
-    told: dict[str, Tensor] = {}
+    parts: dict[str, Tensor] = {}
     reads = [at for at, row in enumerate(rows) if row.spans]
     if reads:
         hide = torch.where((segments * mask)[reads] > 0, 0.0, -1e4)
@@ -56,21 +56,21 @@ def losses(network: Network, rows: Sequence[Row], padding: int, targets: Tensor)
             spans[at, : len(own)] = torch.tensor(own)
             real[at, : len(own)] = 0.0
         chances = first.gather(1, spans[:, :, 0]) + last.gather(1, spans[:, :, 1]) + real
-        told["span"] = -chances.logsumexp(1).sum()
+        parts["span"] = -chances.logsumexp(1).sum()
     known = [at for at, row in enumerate(rows) if row.kind >= 0]
     if known:
         truth = torch.tensor([rows[at].kind for at in known])
-        told["kind"] = F.cross_entropy(kind[known], truth, reduction="sum") * KIND_WEIGHT
+        parts["kind"] = F.cross_entropy(kind[known], truth, reduction="sum") * KIND_WEIGHT
     for name, logits, field in (("relevance", relevance, "relevant"), ("sufficiency", sufficiency, "enough")):
         known = [at for at, row in enumerate(rows) if getattr(row, field) >= 0]
         if known:
             truth = torch.tensor([float(getattr(rows[at], field)) for at in known])
-            told[name] = F.binary_cross_entropy_with_logits(logits[known], truth, reduction="sum")
+            parts[name] = F.binary_cross_entropy_with_logits(logits[known], truth, reduction="sum")
     kept = [at for at, row in enumerate(rows) if row.target >= 0]
     if kept:
         same = (embedding[kept] * targets[[rows[at].target for at in kept]]).sum(-1)
-        told["embedding"] = EMBED_WEIGHT * (1.0 - same).sum()
-    return told
+        parts["embedding"] = EMBED_WEIGHT * (1.0 - same).sum()
+    return parts
 
 
 class Masters:
@@ -84,8 +84,10 @@ class Masters:
         for name, master in zip(names, self.masters, strict=True):
             head = name.startswith(("span", "judge", "verdict"))
             groups[HEADS if head else 1.0, DECAY if master.ndim > 1 else 0.0].append(master)
-        told = [{"params": held, "factor": factor, "weight_decay": decay} for (factor, decay), held in groups.items()]
-        self.adam = torch.optim.AdamW(told, lr=RATE, betas=(0.9, 0.98), fused=True)
+        groups_of = [
+            {"params": held, "factor": factor, "weight_decay": decay} for (factor, decay), held in groups.items()
+        ]
+        self.adam = torch.optim.AdamW(groups_of, lr=RATE, betas=(0.9, 0.98), fused=True)
 
     def step(self, rate: float) -> None:
         """Take a step by the parameters' gradients, and clear them."""
@@ -181,18 +183,18 @@ class Log:
 
     def __init__(self, steps: int) -> None:
         self.steps, self.since = steps, time.monotonic()
-        self.told: dict[str, list[float]] = defaultdict(list)
+        self.losses: dict[str, list[float]] = defaultdict(list)
 
     def add(self, step: int, losses: Mapping[str, float]) -> None:
         """Add a step's losses, each the mean of its rows."""
         for name, loss in losses.items():
-            self.told[name].append(loss)
+            self.losses[name].append(loss)
         if (step + 1) % LOG_EVERY:
             return
-        means = "  ".join(f"{name} {np.mean(values):.3f}" for name, values in sorted(self.told.items()))
+        means = "  ".join(f"{name} {np.mean(values):.3f}" for name, values in sorted(self.losses.items()))
         speed = LOG_EVERY * BATCH / (time.monotonic() - self.since)
         print(f"{step + 1}/{self.steps}  {means}  {speed:.0f} pieces/s", flush=True)
-        self.told.clear()
+        self.losses.clear()
         self.since = time.monotonic()
 
 
