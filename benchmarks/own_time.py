@@ -2,8 +2,8 @@
 
     python -m benchmarks.own_time --check
 
-The clock is real. Every call and every search takes one second once it has a slot, so the own time of a question is one
-second per sequential call or search, however long it waits. ``elapsed`` includes the waiting.
+The clock is real. Every call and every search takes half a second once it has a slot, so the own time of a question is
+half a second per sequential call or search, however long it waits. ``elapsed`` includes the waiting.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from polyhop import Pipeline, Question
 from polyhop.evaluation.runner import run_questions
 from polyhop.trace import Usage
 
-LATENCY, SLOTS = 1.0, 16
+LATENCY, SLOTS = 0.5, 16
 MAX_DEVIATION = 15.0
 """Percent. A busy machine wakes a waiting call late, which counts as time."""
 

@@ -19,9 +19,9 @@ from tests.kit.virtual_clock import run_virtually
 from polyhop import Answer, Passage, ScriptedLM
 from polyhop.pipeline import Pipeline
 
-WORLDS = 300
+WORLDS = 200
 SHARES = {"relevant": 0.55, "supported": 0.2, "wordless": 0.1, "unreadable": 0.0, "barren": 0.05}
-AHEAD = (0, 1, 2, 4, 8, 16, 64)
+AHEAD = (0, 1, 2, 4, 8, 64)
 BARS = {4: 10.0, 64: 6.0}
 """Maximum sequential calls: with the siblings of one retrieval at once (four after the first), with the whole tree."""
 

@@ -30,7 +30,7 @@ RESULTS, VALUES = HERE / "RESULTS.md", HERE / "results.json"
 SUITE: Mapping[str, Sequence[str]] = {
     "methods": ["--seconds", "2"],
     "prefixes": [],
-    "startup": [],
+    "startup": ["--rounds", "6"],
     "local": ["--questions", "16"],
     "lm_client": ["--rounds", "2"],
     "speculation": [],
