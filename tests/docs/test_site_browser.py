@@ -67,7 +67,8 @@ def test_the_search_finds_a_page(site: str, browser: Any) -> None:
     tab = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
     tab.set_default_timeout(PATIENCE)
     tab.goto(f"{site}index.html")
-    tab.fill("input.md-search__input", "calibration")
+    # Typed, not filled in: the search listens to keys, and would not notice a text filled in once it is ready.
+    tab.locator("input.md-search__input").press_sequentially("calibration")
     tab.wait_for_selector(".md-search-result__item a[href*='trust.html']")
     tab.context.close()
 
