@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from time import monotonic
@@ -162,61 +162,77 @@ async def run_questions(
 
     ``ask`` answers a question instead of the pipeline. Rows are not kept in memory if they go into a folder.
     """
-    rows: dict[str, Row] = {}
-    finished: Collection[str] = folder.finished if folder else rows.keys()
-    failed: dict[str, str] = {}
-    in_a_row = waiting = 0
-    todo: Iterator[tuple[int, Question]] = iter([(n, q) for n, q in enumerate(questions) if q.id not in finished])
-
-    def fail(question: Question, error: Exception) -> None:
-        """Count a question without a row; raise the error if the next ones would fail too."""
-        nonlocal in_a_row, waiting
-        waits = is_waiting(error)
-        waiting += waits
-        in_a_row = 0 if waits else in_a_row + 1
-        if not waits:
-            failed[question.id] = redacted(str(error) if isinstance(error, PolyhopError) else repr(error))
-        hopeless = isinstance(error, (ServiceError, CorpusTooLarge)) and not isinstance(error, CutReply)
-        if in_a_row >= MAX_CONSECUTIVE_FAILURES or (not finished and hopeless):
-            if isinstance(error, PolyhopError):
-                raise error
-            raise PolyhopError(f"every question fails: {error!r}") from error
-
-    def keep(position: int, question: Question, answer: Answer) -> None:
-        """Write the answer, then its row. An unforeseen error costs this question's row alone, and is named: the answer
-        is paid for. A ``DataError``, such as a full disk, is raised."""
-        nonlocal in_a_row
-        held = ""
-        try:
-            if folder:
-                held = f"; the answer is in {folder.keep_answer(position, answer)}"
-            row = prediction(question, answer, position, answers=pipeline.answers, profiles=profiles)
-            if folder:
-                folder.append(row)
-            else:
-                rows[question.id] = row
-        except PolyhopError:
-            raise
-        except Exception as error:  # noqa: BLE001 - counted
-            fail(question, PolyhopError(f"answered, but the row could not be written: {error!r}{held}"))
-        else:
-            in_a_row = 0
+    results = _Results(pipeline, folder, profiles)
+    todo = iter([(n, q) for n, q in enumerate(questions) if q.id not in results.finished])
 
     async def work() -> None:
         for position, question in todo:
             try:
                 answer = await (ask or pipeline.aask)(question)
             except Exception as error:  # noqa: BLE001 - counted
-                fail(question, error)
+                results.fail(question, error)
             else:
-                keep(position, question, answer)
-                if folder:
-                    folder.keep_learnt(pipeline.engine.models.learnt())
+                results.keep(position, question, answer)
             if progress:
-                progress(len(finished) + len(failed) + waiting, len(questions))
+                progress(results.count, len(questions))
 
     await gather(*(work() for _ in range(max(1, concurrency))))
-    return folder.rows() if folder else [rows[q.id] for q in questions if q.id in rows], failed
+    return results.in_order(questions), results.failed
+
+
+class _Results:
+    """The results of a run as its questions finish: rows in the folder, or in memory without one, and failures."""
+
+    def __init__(self, pipeline: Pipeline, folder: RunFolder | None, profiles: Sequence[str]) -> None:
+        self._pipeline, self._folder, self._profiles = pipeline, folder, profiles
+        self._rows: dict[str, Row] = {}
+        self._failed_in_a_row = self._waiting = 0
+        self.finished: Collection[str] = folder.finished if folder else self._rows.keys()
+        self.failed: dict[str, str] = {}
+
+    @property
+    def count(self) -> int:
+        """Return the number of questions that need no more work in this run."""
+        return len(self.finished) + len(self.failed) + self._waiting
+
+    def in_order(self, questions: Sequence[Question]) -> Sequence[Row]:
+        """Return the rows in the order of the questions."""
+        return self._folder.rows() if self._folder else [self._rows[q.id] for q in questions if q.id in self._rows]
+
+    def keep(self, position: int, question: Question, answer: Answer) -> None:
+        """Write the answer, then its row. An unforeseen error costs this question's row alone, and is named: the answer
+        is paid for. A ``DataError``, such as a full disk, is raised."""
+        held = ""
+        try:
+            if self._folder:
+                held = f"; the answer is in {self._folder.keep_answer(position, answer)}"
+            row = prediction(question, answer, position, answers=self._pipeline.answers, profiles=self._profiles)
+            if self._folder:
+                self._folder.append(row)
+            else:
+                self._rows[question.id] = row
+        except PolyhopError:
+            raise
+        except Exception as error:  # noqa: BLE001 - counted
+            self.fail(question, PolyhopError(f"answered, but the row could not be written: {error!r}{held}"))
+        else:
+            self._failed_in_a_row = 0
+        if self._folder:
+            self._folder.keep_learnt(self._pipeline.engine.models.learnt())
+
+    def fail(self, question: Question, error: Exception) -> None:
+        """Count a question without a row; raise the error if the next ones would fail too."""
+        if is_waiting(error):
+            self._waiting += 1
+            self._failed_in_a_row = 0
+        else:
+            self._failed_in_a_row += 1
+            self.failed[question.id] = redacted(str(error) if isinstance(error, PolyhopError) else repr(error))
+        hopeless = isinstance(error, (ServiceError, CorpusTooLarge)) and not isinstance(error, CutReply)
+        if self._failed_in_a_row >= MAX_CONSECUTIVE_FAILURES or (not self.finished and hopeless):
+            if isinstance(error, PolyhopError):
+                raise error
+            raise PolyhopError(f"every question fails: {error!r}") from error
 
 
 def run_settings(pipeline: Pipeline, dataset: str) -> dict[str, Any]:
