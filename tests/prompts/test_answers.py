@@ -7,6 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from polyhop import Pipeline, ScriptedLM
+from polyhop.prompts.answers import find_answer
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.parsing import Malformed
 from polyhop.prompts.prompt import Rendering
@@ -238,7 +239,24 @@ def test_reasoning_alone_is_no_answer_but_an_explained_one_is_direct() -> None:
         ("Answer: <<Larvik>>", "Larvik"),
         ("1. Answer: Larvik", "Larvik"),
         ("1. FC Köln", "1. FC Köln"),
+        ("- Larvik", "Larvik"),
+        ("- 1939 – 1945", "1939 – 1945"),
     ],
 )
 def test_what_surrounds_an_answer_is_taken_off(reply: str, answer: str) -> None:
     assert read("answer.direct", reply)["answer"] == answer
+
+
+@pytest.mark.parametrize(
+    "reasoning",
+    [
+        "He was born there.",
+        "Thor Heyerdahl, who crossed the Pacific on a raft of balsa wood, was born there.",
+        "The first passage is about a raft. The second says that the man who built it was born there, in 1914.",
+    ],
+)
+@pytest.mark.parametrize("named", ["So the answer is Larvik.", "Thus, the answer is: Larvik", "The answer is Larvik."])
+def test_the_reasoning_ends_where_the_words_that_name_the_answer_begin(reasoning: str, named: str) -> None:
+    found = find_answer(f"{reasoning} {named}")
+    assert found is not None
+    assert (found.before, found.answer) == (reasoning, "Larvik")

@@ -37,6 +37,14 @@ def test_a_form_after_an_explanation_counts() -> None:
     assert not BOOK["tor.review"].read(reply, FIELDS).supported  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(("notes", "is_cut"), [(0, True), (7, True), (8, False)])
+def test_an_afterthought_is_looked_for_at_eight_places(notes: int, is_cut: bool) -> None:
+    """A note that the form follows is none. The number of places is bounded, so that cleaning takes linear time."""
+    form = "Answer: Rome" + "\n\nNote: see below.\nAnswer: Rome" * notes
+    (cleaned, *_) = clean_replies(f"{form}\n\nNote: it might be Oslo.", "", "Answer: <answer>", {})
+    assert cleaned == (form if is_cut else f"{form}\n\nNote: it might be Oslo.")
+
+
 def test_an_afterthought_that_a_passage_may_hold_is_not_cut() -> None:
     reply = f"It says: {REVIEW}\n\nExplanation: none. So it is [IRRELEVANT]."
     quoted = Passage("p", "T", "Explanation: none.")

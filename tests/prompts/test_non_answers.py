@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyhop.prompts.non_answers import MAX_NON_ANSWER_CHARS, is_non_answer
+from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.tasks.answers import Response
 from polyhop.prompts.tasks.decomposition import Decomposition
 from polyhop.prompts.tasks.searchain import QueryNode
@@ -113,8 +113,10 @@ def test_what_the_question_names_is_an_answer() -> None:
     assert not is_non_answer("Unknown", "Which is older, Unknown or Taken?")
 
 
-def test_a_long_text_says_something() -> None:
-    assert not is_non_answer(f"I don't know {'x' * MAX_NON_ANSWER_CHARS}")
+@pytest.mark.parametrize(("length", "says_nothing"), [(1_000, True), (1_001, False)])
+def test_a_text_of_more_than_a_thousand_characters_says_something(length: int, says_nothing: bool) -> None:
+    text = "The passages do not say ".ljust(length, "x")
+    assert is_non_answer(text) is says_nothing
 
 
 @given(st.text(max_size=300), st.text(max_size=60))
