@@ -64,8 +64,8 @@ class Area:
 
     def nearest(self, module: Path) -> list[str]:
         """Return the test files that have the name of a module."""
-        names = {module.stem, module.stem.rstrip("s")}
-        return [test for test in self.files if any(name in Path(test).stem for name in names)]
+        names = {f"_{module.stem}_", f"_{module.stem.rstrip('s')}_"}
+        return [test for test in self.files if any(name in f"{Path(test).stem}_" for name in names)]
 
     def farther(self, module: Path) -> list[str]:
         """Return the other test files."""
@@ -74,9 +74,11 @@ class Area:
     @cached_property
     def files(self) -> list[str]:
         """The test files."""
-        folders = (ROOT / test for test in self.tests)
-        found = (path for given in folders for path in ([given] if given.is_file() else given.rglob("test_*.py")))
-        return sorted({str(path.relative_to(ROOT)) for path in found})
+        given = [ROOT / test for test in self.tests]
+        if missing := [path for path in given if not path.exists()]:
+            raise FileNotFoundError(missing[0])
+        found = (test for path in given for test in ([path] if path.is_file() else path.rglob("test_*.py")))
+        return sorted({str(test.relative_to(ROOT)) for test in found})
 
 
 AREAS: Mapping[str, Area] = {
@@ -92,7 +94,7 @@ AREAS: Mapping[str, Area] = {
     ),
     "runs": Area(
         [f"evaluation/{name}.py" for name in ("predictions", "results", "runner", "runs", "store")],
-        ["tests/evaluation", "tests/cli/test_run.py"],
+        ["tests/evaluation", "tests/metrics/test_rescoring.py", "tests/cli/test_user_faults.py"],
     ),
 }
 
