@@ -346,7 +346,7 @@ def main() -> None:
     figures.append(Figure("errors in the server's log", len(failures), " lines", most=0))
     for figure in figures:
         bar = "" if figure.most is None else f"at most {figure.most:g}{'  MISSED' if figure.missed() else ''}"
-        print(f"{figure.name:<48}{figure.value:>10.2f}{figure.unit:<9}{bar}")
+        print(f"{figure.name:<48}{figure.value:>10.2f}{figure.unit:<10}{bar}")
     conclude(figures, options)
 
 

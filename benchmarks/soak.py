@@ -96,7 +96,8 @@ class Outcome:
         self.seconds += seconds
         self.end = "time is up" if status is None else "passed" if status == 0 else "failed"
         for number, what in re.findall(r"([\d,]+) (passed|failed|kills|hostile inputs)\b", printed):
-            self.counts[what] += int(number.replace(",", ""))
+            if what != "failed" or status is not None:  # an interrupted test may print that it failed
+                self.counts[what] += int(number.replace(",", ""))
 
 
 def run(job: Job, seconds: float, log: Path) -> tuple[str, int | None]:

@@ -29,7 +29,9 @@ def test_a_job_that_fails_is_named_and_one_that_passes_is_not_run_again(
 
     def run(job: soak.Job, seconds: float, log: Path) -> tuple[str, int | None]:
         began.append(job.name)
-        return "counted: 3 kills\n2 passed", statuses[job.name] if began.count(job.name) == 1 else None
+        if began.count(job.name) == 1:
+            return "counted: 3 kills\n2 passed", statuses[job.name]
+        return "counted: 3 kills\n2 passed, 1 failed", None
 
     monkeypatch.setattr(soak, "ROOT", tmp_path)
     monkeypatch.setattr(soak, "LOGS", tmp_path / "soak")
@@ -40,6 +42,6 @@ def test_a_job_that_fails_is_named_and_one_that_passes_is_not_run_again(
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[1:4]] == ["good", "bad", "all"]
     assert lines[2].endswith("failed")
-    assert lines[1].split()[1:5] == ["2", "4", "0", "6"]
+    assert lines[1].split()[1:6] == ["2", "4", "0", "6", "0"]
     assert soak.main(["--only", "good"]) == 0
     assert began == ["good", "good", "bad"]
