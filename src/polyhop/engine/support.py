@@ -118,7 +118,7 @@ def _places(words: str, passage: Passage) -> Iterator[tuple[int, int]]:
     """Yield the sentences that contain some words; all for a verdict or a title."""
     sentences = [_trimmed(passage.text, *span) for span in sentence_spans(passage.text)]
     if normalise(words) in _VERDICTS or find_folded(words, passage.title):
-        yield from (span for span in sentences if span[0] < span[1])
+        yield from ((start, min(end, start + _MAX_QUOTED)) for start, end in sentences if start < end)
     for start, end in occurrences(words, passage.text):
         first = max((span[0] for span in sentences if span[0] <= start), default=start)
         last = min((span[1] for span in sentences if span[1] >= end), default=end)

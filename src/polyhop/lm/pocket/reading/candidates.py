@@ -7,6 +7,7 @@ is a reason that a person could give.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ _BEFORE: dict[str, frozenset[str]] = {
 _REACH = 8.0  # tokens over which the weight of a matched word decays
 _MAX_PAGES = 40
 _NO_FIT = -3.0
+_ISO_DATE = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)")
 
 
 class Candidate(NamedTuple):
@@ -252,6 +254,8 @@ def _blended(best: dict[str, Candidate], output: EncoderOutput, pages: Sequence[
     logs: dict[str, float] = {}
     for span in output.spans:
         page, text = pages[span.passage], span.text(pages)
+        if _begins_in_date(page.text, span.start) and not span.in_title:
+            continue
         if (key := fold(text)) not in best and not span.in_title and page.tokens:
             best[key] = Candidate(text, lowest, page, page.mention_at(span.start, span.end))
         logs[key] = max(span.log_probability, logs.get(key, floor))
@@ -259,3 +263,9 @@ def _blended(best: dict[str, Candidate], output: EncoderOutput, pages: Sequence[
         key: Candidate(text, rules * score + encoder * max(floor, logs.get(key, floor)), page, mention)
         for key, (text, score, page, mention) in best.items()
     }
+
+
+def _begins_in_date(text: str, start: int) -> bool:
+    """True for a part of a date such as 2015-06-12 that is not its year."""
+    near = _ISO_DATE.finditer(text, max(0, start - len("2015-06-")), start + len("06-12"))
+    return any(found.start() < start < found.end() for found in near)

@@ -14,7 +14,7 @@ from polyhop.lm.pocket.reading.judge import answer_probabilities, sufficiency
 from polyhop.lm.pocket.reading.passage import ParsedPassage
 from polyhop.lm.pocket.reading.question import ParsedQuestion
 from polyhop.lm.pocket.reading.tables import words as word_tables
-from polyhop.lm.pocket.reading.text import parse_date, parse_number
+from polyhop.lm.pocket.reading.text import find_dates, parse_date, parse_number
 from polyhop.types import Passage
 
 _STEPS_WEIGHT = 3.0  # of an answer found in two steps, beside one read at once
@@ -110,7 +110,9 @@ def fit(parsed: ParsedQuestion, answer: str) -> float:
     number where one is; little for a number or a date where a name is."""
     asked = parsed.type
     if _ASKS_PHONE.search(parsed.text):
-        return float(_PHONE.fullmatch(answer) is not None and sum(map(str.isdigit, answer)) >= _MIN_PHONE_DIGITS)
+        is_date = any(found.kind == "date" and found.end - found.start == len(answer) for found in find_dates(answer))
+        is_phone = _PHONE.fullmatch(answer) and sum(map(str.isdigit, answer)) >= _MIN_PHONE_DIGITS
+        return float(bool(is_phone) and not is_date)
     if asked in ("number", "year"):
         has_number = any(map(str.isdigit, answer)) or parse_number(answer) is not None
         return float(has_number or not word_tables().quantities.isdisjoint(words(answer)))
