@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -13,8 +12,15 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from polyhop.errors import PromptError, UnknownName, UsageError, nearest
-from polyhop.prompts.kinds import as_parts
-from polyhop.prompts.loading import Demonstration, Template, check_variables, parse_demonstration, parse_file, read_file
+from polyhop.prompts.loading import (
+    Demonstration,
+    Template,
+    check_variables,
+    hash_of,
+    parse_demonstration,
+    parse_file,
+    read_file,
+)
 from polyhop.prompts.prompt import NO_EXAMPLE, Prompt, faults
 from polyhop.prompts.scored import ScoredPrompt, parse_scored, parse_scored_demonstration
 from polyhop.prompts.tasks import CONTINUED, SCORED, TASKS, ScoredTask, Task, task_named
@@ -79,8 +85,8 @@ class PromptBook:
 
     def hashes(self) -> dict[str, str]:
         """Hash every prompt file with its demonstrations, so that a run records the prompts it used."""
-        scored = {name: _hash(self.scored(name).text, self.scored(name).demonstrations) for name in SCORED}
-        return dict(sorted(({name: _digest(self[name]) for name in (*TASKS, *CONTINUED)} | scored).items()))
+        scored = {name: hash_of(self.scored(name).text, self.scored(name).demonstrations) for name in SCORED}
+        return dict(sorted(({name: self[name].digest for name in (*TASKS, *CONTINUED)} | scored).items()))
 
     def _open(self, task: Task[Any]) -> Prompt:
         if self.folder is not None or task.folder is not None:
@@ -166,15 +172,3 @@ def demonstrations_in(path: Traversable, task: str, parse: Callable[[str], T]) -
         except ValueError as error:
             wrong = faults(error) if isinstance(error, ValidationError) else error
             raise PromptError(f"{path}:{number}: not a demonstration of {task}: {wrong}") from None
-
-
-def _digest(prompt: Prompt) -> str:
-    demos = [
-        (str(demo.fields), demo.output.model_dump_json(), *([str(demo.when)] if demo.when else []))
-        for demo in prompt.demonstrations
-    ]
-    return _hash(as_parts(prompt.text), demos)
-
-
-def _hash(text: str, demonstrations: Sequence[Any]) -> str:
-    return hashlib.blake2b((text + repr(list(demonstrations))).encode(), digest_size=8).hexdigest()

@@ -11,6 +11,7 @@ names the file.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -178,6 +179,11 @@ def filled(pieces: Iterable[str], shown: Mapping[str, str]) -> str:
 
 
 # --- prompt files ------------------------------------------------------------------------------------------------
+
+
+def hash_of(text: str, demonstrations: Iterable[Any]) -> str:
+    """Return the hash of a prompt file with its demonstrations."""
+    return hashlib.blake2b((text + repr(list(demonstrations))).encode(), digest_size=8).hexdigest()
 
 
 def parse_file(

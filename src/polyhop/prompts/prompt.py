@@ -20,8 +20,8 @@ from polyhop.errors import UsageError
 from polyhop.prompts.answers import MAX_BARE_ANSWER_WORDS
 from polyhop.prompts.cleaning import clean_replies, without_slot_strings
 from polyhop.prompts.json_objects import holds_object, objects, opens_object, whole_object
-from polyhop.prompts.kinds import in_words_of
-from polyhop.prompts.loading import Demonstration, PromptSettings, Template, filled
+from polyhop.prompts.kinds import as_parts, in_words_of
+from polyhop.prompts.loading import Demonstration, PromptSettings, Template, filled, hash_of
 from polyhop.prompts.parsing import Malformed, reply_parts
 from polyhop.prompts.show import show
 from polyhop.prompts.tasks import Output, Task
@@ -67,6 +67,7 @@ class Prompt:
     _heads: dict[tuple[str | bool, ...], tuple[str, str]] = field(default_factory=dict)
     _inputs: dict[tuple[str | bool, ...], tuple[str, ...]] = field(default_factory=dict)
     _schemas: dict[tuple[Any, ...], dict[str, Any]] = field(default_factory=dict)
+    _digest: str = field(default="", init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         tested = self.instruction.tested | self.form.tested | self.input.tested
@@ -89,6 +90,17 @@ class Prompt:
         if (opening := self._openings.get(key)) is None:
             opening = self._openings[key] = self._opening(fields, switches, rendering, shots)
         return [*map(dict, opening), {"role": "user", "content": self.shown_input(fields)}]
+
+    @property
+    def digest(self) -> str:
+        """The hash of the file and its demonstrations, made once."""
+        if not self._digest:
+            demos = [
+                (str(demo.fields), demo.output.model_dump_json(), *([str(demo.when)] if demo.when else []))
+                for demo in self.demonstrations
+            ]
+            self._digest = hash_of(as_parts(self.text), demos)
+        return self._digest
 
     @property
     def may_decline(self) -> bool:
