@@ -84,7 +84,7 @@ def undirected(text: str) -> str:
 def axe(tab: Any, *unchecked: str) -> list[str]:
     """Return the violations that axe-core finds in the page in its current state."""
     tab.evaluate((AXE / "axe.min.js").read_text("utf-8"))
-    found = tab.evaluate("axe.run()")["violations"]
+    found = tab.evaluate("axe.run({ resultTypes: ['violations'] }).then((found) => found.violations)")
     return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found if each["id"] not in unchecked]
 
 
