@@ -164,14 +164,19 @@ def test_no_retriever_loses_or_doubles_a_question(kind: str, method: str, tmp_pa
         )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def ppr(tmp_path_factory: pytest.TempPathFactory) -> PPR:
+    """Personalised PageRank over an index of the passages."""
+    index = build_index(open_corpus(PASSAGES), tmp_path_factory.mktemp("services") / "index")
+    return PPR(index, BM25(index))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", RERANKERS)
-def test_no_reranker_loses_or_doubles_a_question(kind: str, method: str, tmp_path: Path) -> None:
-    """The hits are those of personalised PageRank over an index, which the server puts in order."""
+def test_no_reranker_loses_or_doubles_a_question(kind: str, method: str, ppr: PPR, tmp_path: Path) -> None:
+    """The server puts the hits of another retriever in order."""
     name, answer = RERANKERS[kind]
-    index = build_index(open_corpus(PASSAGES), tmp_path / "index")
-    ppr = PPR(index, BM25(index))
     for n in range(tries(1)):
         draw = random.Random(f"{kind} {method} {n}")
 

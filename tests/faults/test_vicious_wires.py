@@ -172,7 +172,10 @@ def test_a_server_that_is_stopped_for_a_while_costs_attempts_alone(tmp_path: Pat
 def test_a_run_that_is_stopped_for_a_while_is_the_run(tmp_path: Path) -> None:
     with in_thread(Holding()) as server:
         whole = ended(server, tmp_path / "whole")
+        asked, server.latency = len(server.requests), 0.05
         process = started(server, tmp_path / "paused")
+        while len(server.requests) == asked and process.poll() is None:
+            time.sleep(0.01)
         with paused_now_and_then(process.pid, random.Random(2), 0.4):
             _, printed = process.communicate(timeout=120)
         assert process.returncode == 0, printed
