@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import subprocess
 import sys
 import time
 import tracemalloc
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -35,6 +35,7 @@ from tests.kit import batches as kit
 from tests.kit.killed_run import find
 from tests.kit.openai_server import FakeServer, Reply, in_thread
 from tests.kit.terminal import Cli, cli
+from tests.kit.victims import Fault, victims
 
 __all__ = ["cli"]
 
@@ -269,33 +270,29 @@ def test_unsupported_uses_are_errors_at_once(tmp_path: Path) -> None:
         layer(tmp_path, "promptrank")
 
 
-def victim(folder: str) -> None:
-    """A layer, by a process that is about to be killed."""
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
-    layer(Path(folder), "resp")
+def advance(folder: Path) -> None:
+    """Run a layer: the work of the victims."""
+    layer(folder, "resp")
+
+
+def warm_up() -> None:
+    """Do all that a first layer imports."""
+    with TemporaryDirectory() as folder:
+        advance(Path(folder))
 
 
 @pytest.mark.slow
-def test_a_run_killed_at_random_repeats_and_loses_nothing(tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.platform == "win32", reason="needs fork and signals")
+def test_a_run_killed_at_any_write_repeats_and_loses_nothing(tmp_path: Path) -> None:
     draw = random.Random(3)
     layers = killed = 0
-    while True:
-        process = subprocess.Popen(
-            [sys.executable, "-c", f"from tests.lm.batches.test_runs import victim; victim({str(tmp_path)!r})"],
-            cwd=Path(__file__).parents[3], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        assert process.stdout is not None
-        process.stdout.readline()
-        try:
-            process.wait(timeout=draw.uniform(0.0, 0.3))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            killed += 1
-        process.communicate()
-        if not layer(tmp_path, "resp").waiting:
-            break
-        layers += bool(kit.serve(tmp_path / "batch"))
+    with victims(f"{__name__}:advance", tmp_path) as processes:
+        while True:
+            fault = draw.choice([Fault(at=draw.randint(0, 15)), Fault(limit=draw.randint(0, 20_000))])
+            killed += processes.run(tmp_path, fault=fault).killed
+            if not layer(tmp_path, "resp").waiting:
+                break
+            layers += bool(kit.serve(tmp_path / "batch"))
     assert killed > 2
     with in_thread(FakeServer(kit.say)) as server:
         online = sent(tmp_path, f"openai:tiny@{server.url}", "resp")
