@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from polyhop.engine.budget import Budget, Meter, until_spent
+from polyhop.engine.budget import Budget, Meter, Prices, until_spent
 from polyhop.engine.run import Run
 from polyhop.errors import BudgetSpent, LMError, SettingError
 from polyhop.lm.base import Completion, TokenUsage
@@ -247,4 +247,19 @@ def test_a_calls_tokens_are_those_of_its_prompt_and_its_reply() -> None:
     meter.check(call=True)
     meter.charge("any", 0, 1)
     with pytest.raises(BudgetSpent, match="max_tokens"):
+        meter.check(call=True)
+
+
+@pytest.mark.parametrize("limit", ["max_calls", "max_tokens", "max_cost", "max_seconds"])
+def test_a_limit_is_spent_when_it_is_reached(limit: str) -> None:
+    """One of two calls is reserved; ten tokens cost ten, and take ten seconds."""
+    meter = Meter(
+        Budget(**{limit: 2 if limit == "max_calls" else 10}, prices=Prices.of("1000000:1000000")),
+        clock=lambda: float(meter.tokens),
+    )
+    for calls, tokens in ((0, 9), (1, 1)):
+        meter.check(call=True)
+        meter.calls = calls
+        meter.charge("any", tokens, 0)
+    with pytest.raises(BudgetSpent, match=limit):
         meter.check(call=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from polyhop.methods.context import cut_oldest, fit_items, fit_passages, fit_to_context
+from polyhop.methods.context import cut_oldest, fit_fields, fit_items, fit_passages, fit_to_context
 from polyhop.prompts.tasks.answers import ANSWER_READ
 from polyhop.types import Passage
 
@@ -31,8 +31,11 @@ class Notebook:
     def truncate(self, text: str, tokens: int) -> str:
         return " ".join(text.split()[:tokens])
 
-    def prompt_tokens(self, task: Any, *, options: Any, passages: Sequence[Passage]) -> int:
-        return sum(1 + len(passage.text.split()) for passage in passages)
+    def prompt_tokens(
+        self, task: Any, *, options: Any, passages: Sequence[Passage], triplets: Any = (), history: Any = ()
+    ) -> int:
+        """A triplet and a step of the history are 10 tokens each."""
+        return sum(1 + len(passage.text.split()) for passage in passages) + 10 * (len(triplets) + len(history))
 
 
 def within(words: int) -> Callable[[Sequence[Passage]], bool]:
@@ -84,3 +87,34 @@ def test_a_baseline_notes_the_passages_that_its_prompt_cannot_hold() -> None:
         {"passages": [replace(OLDEST, text="")]}, {"passages": [NEWEST]},
     ]  # fmt: skip
     assert run.notes[1:] == [("left out", {"shortened": ["OLDEST"]})]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "kept", "lost"),
+    [
+        (51, "newest ab 12", {}),
+        (50, "newest ab 12", {"shortened": ["NEWEST"]}),
+        (40, "ab 12", {"passages": ["NEWEST"]}),
+        (39, "a 12", {"passages": ["NEWEST"], "triplets": ["(b; is; it)"]}),
+        (20, "12", {"passages": ["NEWEST"], "triplets": ["(a; is; it)", "(b; is; it)"]}),
+        (10, "2", {"passages": ["NEWEST"], "triplets": ["(a; is; it)", "(b; is; it)"], "steps": ["1"]}),
+        (0, "", {"passages": ["NEWEST"], "triplets": ["(a; is; it)", "(b; is; it)"], "steps": ["1", "2"]}),
+    ],
+)
+def test_passages_go_first_then_the_last_triplets_then_the_oldest_steps(
+    tokens: int, kept: str, lost: dict[str, list[str]]
+) -> None:
+    run: Any = Notebook()
+    fields = fit_fields(
+        ANSWER_READ, run, options={}, context_tokens=tokens,
+        passages=[NEWEST],
+        triplets=[{"head": name, "relation": "is", "tail": "it"} for name in "ab"],
+        history=[{"sub_question": name, "answer": "it"} for name in "12"],
+    )  # fmt: skip
+    names = (
+        [passage.id for passage in fields["passages"]],
+        [triplet["head"] for triplet in fields["triplets"]],
+        [step["sub_question"] for step in fields["history"]],
+    )
+    assert " ".join(filter(None, map("".join, names))) == kept
+    assert {kind: left_out for _, note in run.notes for kind, left_out in note.items()} == lost

@@ -94,6 +94,7 @@ def test_reasoned_answers_are_read(reply: str, rationale: str | None, answer: st
         'Sure! {"rationale": "A.", "answer": "Rome"}\nI hope this helps',
         'For example {"answer": "Oslo"}. Mine: {"rationale": "A.", "answer": "Rome"}',
         '{"rationale": "A.", "answer": "Rome"}\nPassage 1 says "{"answer": "Oslo"}".',
+        'At first:\n{"answer": "Oslo"}\nAt last:\n{"rationale": "A.", "answer": "Rome"}',
         '[{"rationale": "A.", "answer": "Rome"}]',
     ],
 )

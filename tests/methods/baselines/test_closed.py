@@ -193,6 +193,15 @@ async def test_rationale_steps_is_how_many_a_rationale_may_have(pool: str) -> No
     assert len(demonstrated(model)) == 2
 
 
+@pytest.mark.parametrize(("own_pool", "kind"), [(True, "boolean"), (False, "qa")])
+async def test_a_pool_of_ones_own_has_questions_of_the_kind_that_is_asked(pool: str, own_pool: bool, kind: str) -> None:
+    """Those of the default pool have short answers."""
+    model = ScriptedLM(script)
+    async with Pipeline(method="auto-cot", lm=model, pool=pool if own_pool else "", shots=1) as qa:
+        await qa.aask("Is it so?", kind="boolean")
+    assert [call.fields["kind"] for call in model.calls] == [kind, "boolean"]
+
+
 async def test_the_demonstrations_are_made_once_where_replies_are_cached(pool: str, tmp_path: Path) -> None:
     model = ScriptedLM(script)
     async with Pipeline(method="auto-cot", lm=model, pool=pool, shots=2, cache=True) as qa:

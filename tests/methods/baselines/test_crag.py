@@ -63,6 +63,13 @@ async def test_only_the_best_strips_are_kept() -> None:
     assert read(model) == ["It was raised. It is in a museum."]
 
 
+async def test_by_default_five_strips_of_three_sentences_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = [f"Ship {letter} sails." for letter in "ABCDEFGHIJKLMNOPQRSTU"]
+    monkeypatch.setitem(FOUND, "Q", [Passage("fleet", "Fleet", " ".join(fleet))])
+    _, model = await play({"Ship": 3})
+    assert read(model) == [" ".join(fleet[:15])]
+
+
 async def test_an_incorrect_retrieval_is_dropped_and_searched_again() -> None:
     answer, model = await play({"The town": 4})
     assert action(answer) == "incorrect"
