@@ -23,8 +23,6 @@ from polyhop.lm.replay import ReplayLM
 from polyhop.lm.scripted import ScriptedLM
 from tests.kit.killed_run import QUESTIONS, find, run, script_into
 
-pytestmark = pytest.mark.slow
-
 ROOT = Path(__file__).parents[2]
 
 
@@ -59,6 +57,7 @@ def whole_run(out: Path, log: Path, method: str = "cor") -> None:
     run(method, ScriptedLM(script_into(log)), out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "most"), [("cor", 10), ("resp", 2), ("ge", 2), ("searchain", 2)])
 def test_killed_at_random_moments_it_ends_like_an_unbroken_run(tmp_path: Path, method: str, most: int) -> None:
     whole_run(tmp_path / "unbroken", tmp_path / "unbroken.log", method)
@@ -91,6 +90,7 @@ def test_killed_at_random_moments_it_ends_like_an_unbroken_run(tmp_path: Path, m
         assert max(repeated.values()) <= 1 + kills
 
 
+@pytest.mark.slow
 def test_on_a_full_disk_it_says_so_and_goes_on_later(tmp_path: Path) -> None:
     whole_run(tmp_path / "unbroken", tmp_path / "unbroken.log")
     limited = start(tmp_path, POLYHOP_FILE_LIMIT="6000")
@@ -111,6 +111,7 @@ def test_a_place_that_cannot_be_written_is_named() -> None:
         RunFolder("/proc/polyhop-run", {}, [])
 
 
+@pytest.mark.slow
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
     held = RunFolder(tmp_path / "out", {}, [])
     second = start(tmp_path)
@@ -143,6 +144,7 @@ def test_a_damaged_settings_file_is_named(tmp_path: Path) -> None:
         read_report(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_replayed_run_is_the_run(tmp_path: Path) -> None:
     whole_run(tmp_path / "run", tmp_path / "log")
     evaluate(QUESTIONS, method="cor", lm=f"replay:{tmp_path / 'run'}", retriever=find, out=tmp_path / "again")
@@ -157,6 +159,7 @@ def test_a_replayed_run_is_the_run(tmp_path: Path) -> None:
     assert usages[0] == usages[1]
 
 
+@pytest.mark.slow
 def test_a_replay_names_what_it_has_not_got(tmp_path: Path) -> None:
     whole_run(tmp_path / "run", tmp_path / "log")
     with pytest.raises(LMError, match="other settings, prompts or passages"):
@@ -168,6 +171,7 @@ def test_a_replay_names_what_it_has_not_got(tmp_path: Path) -> None:
         ReplayLM(tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_runs_are_compared_question_by_question(tmp_path: Path) -> None:
     whole_run(tmp_path / "right", tmp_path / "log")
     wrong = ScriptedLM({"answer.cot": {"answer": "answer 3"}})
