@@ -207,6 +207,14 @@ def test_a_model_that_always_raises_ends_the_run_with_its_reason() -> None:
     assert len(lm.calls) == 10
 
 
+def test_a_run_goes_on_while_one_question_of_ten_is_answered() -> None:
+    many = [Question(str(n), f"Town {n}?") for n in range(30)]
+    lm = ScriptedLM(lambda task, fields: {"answer": "x"} if "0" in fields["question"] else KeyError("choices"))
+    report = polyhop.evaluate(many, method="cot", lm=lm, concurrency=1)
+    assert [row["id"] for row in report.rows] == ["0", "10", "20"]
+    assert len(report.failed) == 27
+
+
 # --- errors that nobody foresaw, while a row is made or written -------------------------------------------------------
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from polyhop.errors import DataError
-from polyhop.evaluation.runs import MemoizingReader, RunInputs, RunSpec, open_index, run_all
+from polyhop.evaluation.runs import MemoizingReader, RunInputs, RunSpec, folder_name, open_index, run_all
+from polyhop.lm.scripted import ScriptedLM
 from polyhop.types import Passage, Span
 from tests.kit.scene import names, passage
 
@@ -39,6 +40,12 @@ def test_a_bad_record_is_an_error_unless_it_may_be_skipped(tmp_path: Path) -> No
     with pytest.raises(DataError, match=r"questions\.jsonl"):
         RunInputs.read(path, None)
     assert [question.id for question in RunInputs.read(path, None, skip_bad=True).questions] == ["q"]
+
+
+def test_a_model_names_its_folder_as_its_name_does() -> None:
+    model = ScriptedLM({}, name="tiny")
+    assert folder_name({"lm": model, "k": 5}) == folder_name({"lm": "tiny", "k": 5}) == "lm=tiny,k=5"
+    assert folder_name({"lm": {"default": model}, "widths": None}) == "lm=default=tiny,widths=none"
 
 
 async def test_runs_that_share_a_reader_read_nothing_twice() -> None:
