@@ -40,32 +40,6 @@ def test_every_method_says_what_it_is() -> None:
         assert known.layers(known.resolve({})) >= known.answers(known.resolve({}))
 
 
-def test_every_method_answers_but_those_that_only_retrieve() -> None:
-    for known in methods().values():
-        assert known.answers(known.resolve({})) == (known.family != "retrieval only"), known.name
-
-
-@pytest.mark.parametrize(
-    ("setting", "usual", "others"),
-    [
-        ("shots", 3, {"ge": 6, "resp": 0, "searchain": None}),
-        ("context_tokens", 4096, {"agent": 8192, "full-context": 32768}),
-        ("rank_limit", 15, dict.fromkeys(["hops", "bm25", "tfidf", "tfidf-bm25"], 20)),
-        ("k", 5, {"ge": 2, "searchain": 1, "search-agent": None}),
-        ("samples", 5, {}),
-        ("temperature", 0.7, {"ge": 0.6, "promptrank": None, "search-agent": 0.0}),
-        ("max_turns", 3, {"dsp": 2, "agent": 5, "search-agent": None}),
-    ],
-)
-def test_methods_that_are_compared_share_their_defaults(setting: str, usual: float, others: dict[str, Any]) -> None:
-    """They are those of ToR's comparison (§4), but for methods whose own papers say otherwise."""
-    defaults = {
-        known.name: known.settings[setting].default for known in methods().values() if setting in known.settings
-    }
-    assert {name: default for name, default in defaults.items() if default != usual} == others
-    assert len(defaults) > len(others) + 5
-
-
 @pytest.mark.parametrize(
     ("given", "resolved"),
     [
