@@ -52,8 +52,9 @@ class Holding(FakeServer):
 
 
 def started(server: FakeServer, folder: Path) -> subprocess.Popen[str]:
-    """A run, or the rest of it, as the leader of a group of its own."""
-    options = ["--dataset", DEMO, "--method", "resp", "--limit", "6", "--concurrency", "3"]
+    """A run, or the rest of it, as the leader of a group of its own. It asks in text from the beginning: it depends on
+    the moment how many questions are asked in JSON before the server is known to ignore it."""
+    options = ["--rendering", "text", "--dataset", DEMO, "--method", "resp", "--limit", "6", "--concurrency", "3"]
     return subprocess.Popen(
         [sys.executable, "-c", STARTED, "run", "--lm", f"openai:tiny@{server.url}", *options, "--out", folder / "out"],
         cwd=ROOT,

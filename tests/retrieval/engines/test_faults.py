@@ -225,6 +225,8 @@ def test_a_foreign_mapping_is_refused(server: SearchEngine, address: str, index:
         ({}, "was not loaded by polyhop"),
         ({"polyhop": {"format": 1, "corpus": "x"}}, "was not loaded by polyhop"),
         ({"polyhop": {**original["polyhop"], "format": 2}}, "in format 2 by polyhop .*; this polyhop reads format 1"),
+        ({"polyhop": {**original["polyhop"], "language": ["english"]}}, r"whose language cannot be \['english'\]"),
+        ({"polyhop": {**original["polyhop"], "size": "8"}}, "whose size cannot be '8'"),
     ):
         there.mapping["_meta"] = meta
         with pytest.raises(UsageError, match=message):

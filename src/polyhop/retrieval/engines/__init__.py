@@ -15,14 +15,12 @@ from polyhop.retrieval.base import ScoringRetriever
 from polyhop.retrieval.engines.base import (
     EngineAddress,
     Hits,
-    Manifest,
     Row,
     Store,
-    Unfit,
     address_of,
     readable,
-    short_key,
 )
+from polyhop.retrieval.engines.manifest import Manifest, Unfit, short_key
 from polyhop.retrieval.hybrid import Fusion, fused
 from polyhop.types import Passage
 

@@ -1,4 +1,4 @@
-"""The base of search engines: the address of a corpus in one, the manifest kept there, and the operations of each.
+"""The base of search engines: the address of a corpus in one, and the operations of each.
 
 An engine stores with each passage the ids of the passages it links to, and once a manifest: which corpus this is, how
 its texts became terms, which encoder made its vectors, and whether the load is complete.
@@ -11,21 +11,19 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
-from hashlib import sha256
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar, cast, get_args
 from urllib.parse import unquote
 
-from polyhop._version import __version__
 from polyhop.common.registry import path_and_options
-from polyhop.common.text import counted, printable
+from polyhop.common.text import printable
 from polyhop.data.lines import check_depth, json_type, mapping_of, strings_of
 from polyhop.errors import RetrievalError, SettingError, UsageError, brief
 from polyhop.net.client import Address
 from polyhop.net.failures import backoff
 from polyhop.redaction import summary
-from polyhop.retrieval.analysis import Analysis
+from polyhop.retrieval.engines.manifest import Manifest
 from polyhop.retrieval.hybrid import Fusion
 from polyhop.types import Passage
 
@@ -33,13 +31,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from polyhop.retrieval.encoders.base import Encoder
     from polyhop.retrieval.index import Index
 
 T = TypeVar("T")
 Hits: TypeAlias = "list[tuple[Passage, float]]"
 
-FORMAT = 1
 SPARE = 20
 """Hits fetched beyond ``k``, so that a small tie at the cut is broken by passage id."""
 
@@ -155,86 +151,6 @@ class Row(NamedTuple):
     passage: Passage
     linked: Sequence[str]
     vector: NDArray[np.float32] | None = None
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """The description of an engine's content: its corpus, the analysis of its texts, and the encoder of its vectors, if
-    any. ``facts`` belong to the engine."""
-
-    corpus: str
-    fingerprint: str
-    passages: int
-    language: str
-    stem: bool
-    stop_words: bool
-    encoder: str | None = None
-    encoder_key: str | None = None
-    size: int = 0
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    complete: bool = False
-    polyhop: str = __version__
-    format: int = FORMAT
-
-    @classmethod
-    def of(cls, index: Index, encoder: Encoder | None) -> Manifest:
-        """Describe the corpus of an index, to be loaded with the vectors of an encoder."""
-        terms = index.analysis
-        described = cls(index.name, index.fingerprint, len(index), terms.language, terms.stem, terms.stop_words)
-        if encoder is None:
-            return described
-        return replace(described, encoder=encoder.name, encoder_key=short_key(encoder), size=encoder.size)
-
-    @property
-    def analysis(self) -> Analysis:
-        """The analysis that turned its texts into terms."""
-        return Analysis(self.language, self.stem, self.stop_words)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON-ready values."""
-        return asdict(self)
-
-    @classmethod
-    def read(cls, data: object, shown: str) -> Manifest:
-        """Read the values of ``to_dict``. Raises ``UsageError`` for others, and ``Unfit`` for another format."""
-        needed = {item.name for item in fields(cls) if item.default is item.default_factory is MISSING}
-        names = set(data) if isinstance(data, Mapping) else set()
-        if not isinstance(data, Mapping) or "format" not in names or not (needed <= names or data["format"] != FORMAT):
-            raise UsageError(
-                f"{shown} was not loaded by polyhop, so it is neither searched nor written to; name another, and load "
-                "it by polyhop index load"
-            )
-        if data["format"] != FORMAT:
-            raise Unfit(
-                f"{shown} was loaded in format {brief(data['format'])} by polyhop {brief(data.get('polyhop'))}; this "
-                f"polyhop reads format {FORMAT}: load it again with --overwrite"
-            )
-        return cls(**{item.name: data[item.name] for item in fields(cls) if item.name in data})
-
-    def same(self, other: Manifest) -> bool:
-        """Return True if both describe the same passages, terms and vectors."""
-        return self._content() == other._content()
-
-    def _content(self) -> Manifest:
-        return replace(self, facts={}, complete=False, polyhop="")
-
-    @property
-    def vectors(self) -> str:
-        """Its vectors and their encoder, in words."""
-        return f"vectors of {counted(self.size, 'numbers')} by {self.encoder}" if self.encoder else "no vectors"
-
-    def __str__(self) -> str:
-        content = f"{counted(self.passages, 'passages')}, {self.fingerprint[:8]}; {self.analysis}; {self.vectors}"
-        return f"{self.corpus!r} ({content})"
-
-
-def short_key(encoder: Encoder) -> str:
-    """Hash an encoder's ``key`` to 16 digits."""
-    return sha256(encoder.key.encode()).hexdigest()[:16]
-
-
-class Unfit(UsageError):
-    """A load by polyhop that has another format or was changed since; it may be overwritten."""
 
 
 class Busy(RetrievalError):

@@ -22,10 +22,8 @@ from polyhop.retrieval.engines.base import (
     Busy,
     EngineAddress,
     Hits,
-    Manifest,
     Row,
     Store,
-    Unfit,
     by_id,
     patiently,
     read_ids,
@@ -33,6 +31,7 @@ from polyhop.retrieval.engines.base import (
     read_score,
 )
 from polyhop.retrieval.engines.elastic_wire import Refused, Wire
+from polyhop.retrieval.engines.manifest import Manifest, Unfit
 from polyhop.types import Passage
 
 if TYPE_CHECKING:

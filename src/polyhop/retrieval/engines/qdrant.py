@@ -30,10 +30,8 @@ from polyhop.retrieval.engines.base import (
     Busy,
     EngineAddress,
     Hits,
-    Manifest,
     Row,
     Store,
-    Unfit,
     body_of,
     by_id,
     check_version,
@@ -42,6 +40,7 @@ from polyhop.retrieval.engines.base import (
     read_passage,
     read_score,
 )
+from polyhop.retrieval.engines.manifest import Manifest, Unfit
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
