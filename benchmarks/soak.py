@@ -77,6 +77,14 @@ JOBS = (
     ),
     Job("injections", 2, "tests/security/test_injections.py tests/prompts/test_injection.py"),
     Job("parsers", 4, "tests/security/test_fuzz.py tests/prompts/test_fuzz.py tests/data/test_formats_fuzz.py"),
+    Job("properties", 5, "-mhypothesis tests", {"POLYHOP_TRIES": "2"}),
+    Job(
+        "random worlds",
+        4,
+        "tests/methods/test_fidelity.py tests/methods/test_ge_fidelity.py tests/methods/test_resp_fidelity.py "
+        "tests/methods/baselines tests/methods/test_read.py tests/engine tests/test_pipeline.py",
+        {"POLYHOP_TRIES": "5"},
+    ),
 )
 """The jobs in turn."""
 

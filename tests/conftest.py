@@ -55,7 +55,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rest",
         action="store_true",
-        help="Leave out the tests that 'make test' runs whole: neither slow nor of an extra, and of no random tries.",
+        help="Leave out the tests that 'make test' runs: those that are neither slow nor of an extra.",
     )
 
 
@@ -111,9 +111,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_of_the_rest(item: pytest.Item) -> bool:
-    """True if ``make test`` leaves the test out, or makes fewer random tries in it."""
-    marked = any(item.get_closest_marker(name) for name in ("slow", "hypothesis", "extra", "postgres", "browser"))
-    return marked or hasattr(getattr(item, "module", None), "tries")
+    """True if ``make test`` leaves the test out."""
+    return any(item.get_closest_marker(name) for name in ("slow", "extra", "postgres", "browser"))
 
 
 def pytest_runtest_teardown(item: pytest.Item) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
+from functools import cache
 from typing import Literal
 
 import pytest
@@ -24,7 +26,7 @@ from polyhop.lm.pocket.reading.tables import weights
 from polyhop.methods.as_retriever import HopsRetriever
 from polyhop.pipeline import Pipeline
 from polyhop.retrieval.bm25 import BM25
-from polyhop.retrieval.index import index_for
+from polyhop.retrieval.index import Index, build_index
 from polyhop.types import Passage
 from tests.conftest import SHARED
 
@@ -111,6 +113,13 @@ def test_an_unnamed_passage_scores_less() -> None:
     assert named > unnamed + UNNAMED_PENALTY
 
 
+@pytest.fixture(scope="module")
+def index_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Index]:
+    """The index of a benchmark's sample, built once."""
+    folder = tmp_path_factory.mktemp("indexes")
+    return cache(lambda name: build_index(open_corpus(SHARED / name / "corpus.jsonl"), folder / name))
+
+
 @pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize(
@@ -121,10 +130,9 @@ def test_an_unnamed_passage_scores_less() -> None:
     ],
 )  # fmt: skip
 def test_it_ranks_as_well_as_measured(
-    name: str, scorer: Literal["reasons", "pocket"], questions: int, floor: float
+    index_of: Callable[[str], Index], name: str, scorer: Literal["reasons", "pocket"], questions: int, floor: float
 ) -> None:
-    found = []
-    index = index_for(open_corpus(SHARED / name / "corpus.jsonl"))
+    found, index = [], index_of(name)
     with Pipeline(index, "one-r", retriever=HopsRetriever(BM25(index), scorer=scorer)) as pipeline:
         for line in (SHARED / name / "dev.jsonl").read_text(encoding="utf-8").splitlines()[:questions]:
             row = json.loads(line)

@@ -708,8 +708,8 @@ def untouched(tab: Any) -> None:
 
 def test_the_content_security_policy_blocks_foreign_scripts(opened: Open, demo: str, complaints: list[str]) -> None:
     tab = opened(demo)
-    tab.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.hurt = 1\">')")
-    tab.wait_for_timeout(100)
+    with tab.expect_console_message(lambda message: "Content Security Policy" in message.text):
+        tab.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.hurt = 1\">')")
     assert tab.evaluate("window.hurt") is None
     assert any("Content Security Policy" in complaint for complaint in complaints)
 
