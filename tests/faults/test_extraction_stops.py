@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -18,7 +17,7 @@ import pytest
 
 from polyhop.data.openie import read_openie
 from tests.faults.test_http import until_none_is_open
-from tests.faults.test_signals import ROOT, STARTED, STOPS, Holding
+from tests.faults.test_signals import STOPS, Holding, leader
 from tests.kit import batches
 from tests.kit.openai_server import Reply, in_thread
 from tests.kit.tally import count
@@ -28,23 +27,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 
 def started(server: Holding, folder: Path) -> subprocess.Popen[str]:
-    """The command, or the rest of its work, as the leader of a group of its own."""
-    given: list[str | Path] = [
-        folder / "corpus.jsonl",
-        "--out",
-        folder / "triplets.json",
-        "--lm",
-        f"openai:tiny@{server.url}",
-    ]
-    return subprocess.Popen(
-        [sys.executable, "-c", STARTED, "index", "triplets", *given, "--rendering", "json", "--concurrency", "3"],
-        cwd=ROOT,
-        env={**os.environ, "POLYHOP_CACHE": str(folder / "cache"), "PYTHONPATH": os.pathsep.join(sys.path)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    """The command, or the rest of its work."""
+    options = ["--lm", f"openai:tiny@{server.url}", "--rendering", "json", "--concurrency", "3"]
+    return leader(folder, "index", "triplets", folder / "corpus.jsonl", "--out", folder / "triplets.json", *options)
 
 
 def ended(server: Holding, folder: Path) -> bytes:

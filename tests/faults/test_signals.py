@@ -52,11 +52,16 @@ class Holding(FakeServer):
 
 
 def started(server: FakeServer, folder: Path) -> subprocess.Popen[str]:
-    """A run, or the rest of it, as the leader of a group of its own. It asks in text from the beginning: it depends on
-    the moment how many questions are asked in JSON before the server is known to ignore it."""
+    """A run, or the rest of it. It asks in text from the beginning: it depends on the moment how many questions are
+    asked in JSON before the server is known to ignore it."""
     options = ["--rendering", "text", "--dataset", DEMO, "--method", "resp", "--limit", "6", "--concurrency", "3"]
+    return leader(folder, "run", "--lm", f"openai:tiny@{server.url}", *options, "--out", folder / "out")
+
+
+def leader(folder: Path, *arguments: str | Path) -> subprocess.Popen[str]:
+    """A command as the leader of a group of its own."""
     return subprocess.Popen(
-        [sys.executable, "-c", STARTED, "run", "--lm", f"openai:tiny@{server.url}", *options, "--out", folder / "out"],
+        [sys.executable, "-c", STARTED, *arguments],
         cwd=ROOT,
         env={**os.environ, "POLYHOP_CACHE": str(folder / "cache"), "PYTHONPATH": os.pathsep.join(sys.path)},
         stdout=subprocess.DEVNULL,

@@ -16,11 +16,12 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import tantivy
+
+from tests.kit import loopback
 
 
 class Refusal(Exception):
@@ -316,7 +317,7 @@ def serving(kind: str = "elastic", number: str | None = None) -> Iterator[Search
     engine = SearchEngine(kind, number)
     one_at_a_time = threading.Lock()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(loopback.Handler):
         protocol_version = "HTTP/1.1"
         wbufsize = -1  # head and body in one packet: two would wait for each other
 
@@ -357,19 +358,8 @@ def serving(kind: str = "elastic", number: str | None = None) -> Iterator[Search
             self.end_headers()
             self.wfile.write(raw)
 
-        def log_message(self, format: str, *arguments: Any) -> None:
-            """Nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    engine.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with loopback.answering(Handler) as engine.url:
         yield engine
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def _error(kind: str, reason: str, status: int) -> Any:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import numpy as np
 from polyhop.common.extras import require
 from polyhop.retrieval.encoders.base import Vectors, shown
 from polyhop.types import Passage
+from tests.kit import loopback
 from tests.kit.tiny_models import WORDS
 
 SIZE = 32
@@ -186,7 +185,7 @@ def served(answer: Callable[[dict[str, Any]], tuple[int, Any]]) -> Iterator[tupl
     """A server of ``/v1/embeddings``: its base URL, and what it was asked. ``answer`` gives status and JSON."""
     asked: list[dict[str, Any]] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(loopback.Handler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             asked.append({**body, "path": self.path, "key": self.headers.get("Authorization")})
@@ -197,17 +196,8 @@ def served(answer: Callable[[dict[str, Any]], tuple[int, Any]]) -> Iterator[tupl
             self.end_headers()
             self.wfile.write(raw)
 
-        def log_message(self, format: str, *arguments: Any) -> None:
-            """Log nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1", asked
-    finally:
-        server.shutdown()
-        server.server_close()
+    with loopback.answering(Handler) as address:
+        yield f"{address}/v1", asked
 
 
 def embeddings(body: dict[str, Any], size: int = SIZE) -> tuple[int, Any]:

@@ -6,10 +6,10 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from polyhop.common.extras import require
+from tests.kit import loopback
 
 
 class QdrantServer:
@@ -67,7 +67,7 @@ def serving() -> Iterator[QdrantServer]:
     """A server, for as long as the block lasts; its ``url`` is that of loopback."""
     engine, one_at_a_time = QdrantServer(), threading.Lock()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(loopback.Handler):
         protocol_version = "HTTP/1.1"
         wbufsize = -1
 
@@ -84,15 +84,5 @@ def serving() -> Iterator[QdrantServer]:
 
         do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815
 
-        def log_message(self, format: str, *arguments: Any) -> None:
-            """Nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    engine.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with loopback.answering(Handler) as engine.url:
         yield engine
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -9,14 +9,14 @@ import functools
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from tests.kit import loopback
 from tests.kit.browser import AXE, PATIENCE, axe, launched
 
 ROOT = Path(__file__).parents[2]
@@ -24,11 +24,8 @@ VIEWS = (("light", 1440), ("dark", 390))
 """Colour scheme and width in pixels."""
 
 
-class _Quiet(SimpleHTTPRequestHandler):
-    """Serves files without a log."""
-
-    def log_message(self, *_: object) -> None:
-        pass
+class _Quiet(loopback.Handler, SimpleHTTPRequestHandler):
+    """Serves files."""
 
 
 @contextmanager
@@ -39,10 +36,8 @@ def served(folder: Path) -> Iterator[str]:
         build, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr.decode()
-    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=folder)) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
+    with loopback.answering(functools.partial(_Quiet, directory=folder)) as address:
+        yield f"{address}/"
 
 
 def faults(browser: Any, address: str, pages: Sequence[str], scheme: str, width: int) -> Iterator[str]:

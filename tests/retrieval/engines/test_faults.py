@@ -6,9 +6,7 @@ import base64
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from polyhop.retrieval import Index, build_index
 from polyhop.retrieval.engines import open_store, parse_address
 from polyhop.retrieval.engines.base import Row
 from polyhop.types import Passage, Question
+from tests.kit import loopback
 from tests.kit.elasticsearch_server import Fault, SearchEngine, serving
 from tests.kit.encoders import WordEncoder
 from tests.kit.engine_contract import PASSAGES, built, ids, index, load, opened
@@ -286,7 +285,7 @@ def test_the_german_analysis_is_german(server: SearchEngine, address: str, tmp_p
         assert terms in [server.collections["wiki"].body({"title": "", "text": each.text}) for each in houses]
 
 
-class _Qdrant(BaseHTTPRequestHandler):
+class _Qdrant(loopback.Handler):
     """A Qdrant server with scripted replies that records the keys it receives."""
 
     replies: list[tuple[int, Any, dict[str, str]]]
@@ -307,22 +306,13 @@ class _Qdrant(BaseHTTPRequestHandler):
 
     do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815
 
-    def log_message(self, format: str, *arguments: Any) -> None:
-        """Nothing."""
-
 
 @pytest.fixture
 def qdrant() -> Iterator[tuple[str, type[_Qdrant]]]:
     pytest.importorskip("qdrant_client")
     handler = type("Handler", (_Qdrant,), {"replies": [], "keys": []})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
-        yield f"qdrant:http://127.0.0.1:{server.server_port}/wiki", handler
-    finally:
-        server.shutdown()
-        server.server_close()
+    with loopback.answering(handler) as address:
+        yield f"qdrant:{address}/wiki", handler
 
 
 _ABOUT = (200, {"title": "qdrant - vector search engine", "version": "1.15.0"}, dict[str, str]())
