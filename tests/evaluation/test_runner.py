@@ -207,6 +207,15 @@ def test_a_model_that_always_raises_ends_the_run_with_its_reason() -> None:
     assert len(lm.calls) == 10
 
 
+def test_a_bad_record_stops_a_run_before_its_first_call_unless_it_may_be_skipped(tmp_path: Path) -> None:
+    path, lm = tmp_path / "questions.jsonl", ScriptedLM({"answer.cot": {"answer": "Ann"}})
+    path.write_text('{"id": "q", "question": "Who?", "answers": ["Ann"]}\n{"id": "bad"}\n')
+    with pytest.raises(DataError, match=r"questions\.jsonl"):
+        polyhop.evaluate(path, method="cot", lm=lm)
+    assert not lm.calls
+    assert [row["id"] for row in polyhop.evaluate(path, method="cot", lm=lm, skip_bad=True).rows] == ["q"]
+
+
 def test_a_run_goes_on_while_one_question_of_ten_is_answered() -> None:
     many = [Question(str(n), f"Town {n}?") for n in range(30)]
     lm = ScriptedLM(lambda task, fields: {"answer": "x"} if "0" in fields["question"] else KeyError("choices"))
