@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
 import signal
 import socket
 import time
+import weakref
 from contextlib import ExitStack, suppress
 from copy import copy
 from typing import Any
@@ -19,6 +21,7 @@ import pytest
 from polyhop import ScriptedLM
 from polyhop.common.extras import is_installed
 from polyhop.serve.errors import Busy
+from polyhop.serve.http import app
 from polyhop.serve.http.app import Options
 from polyhop.serve.http.guard import Gate
 from polyhop.serve.limits import SharedMemory
@@ -201,3 +204,25 @@ async def test_bodies_that_are_too_large_together_are_refused(monkeypatch: pytes
                 ) as r:
                     statuses.add(r.status)
             assert statuses <= {422, 503}
+
+
+async def test_closed_connections_are_freed_while_a_server_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Transport:
+        def __init__(self) -> None:
+            self.read = self.close  # a cycle, as in asyncio's own
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(app, "_COLLECTION_SECONDS", 0.01)
+    gc.disable()
+    freeing = asyncio.ensure_future(app._free_closed_connections())
+    try:
+        await until(gc.get_freeze_count)
+        closed = weakref.ref(Transport())
+        assert closed() is not None
+        await until(lambda: closed() is None)
+    finally:
+        gc.enable()
+        freeing.cancel()
+        await asyncio.wait([freeing])
+    assert gc.get_freeze_count() == 0
