@@ -43,6 +43,11 @@ _INNER: Mapping[str, type | tuple[type, ...]] = {
     "tool_calls": dict,
 }
 """The types of the items of these fields."""
+_KEPT = {
+    kind: tuple(field.name for field in fields(kind) if field.name not in ("retries", "cached", "seconds"))
+    for kind in (Completion, TokenScores)
+}
+"""The fields of a reply that are stored, ahead of its seconds."""
 _KEYED = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
 
 
@@ -158,8 +163,10 @@ class CompletionCache:
         except (TypeError, KeyError):
             raise self._broken() from None
 
-    def keep(self, key: bytes, reply: Completion | TokenScores, *, model: str, task: str) -> None:
-        """Store a reply, unless it is empty or withheld, or has no exact form in JSON.
+    def keep(
+        self, key: bytes, reply: Completion | TokenScores, *, model: str, task: str, seconds: float | None = None
+    ) -> None:
+        """Store a reply and the ``seconds`` that it took, unless it is empty or withheld, or has no exact form in JSON.
 
         ``retries`` and ``cached`` are not stored.
         """
@@ -167,13 +174,11 @@ class CompletionCache:
             return
         if not all(map(math.isfinite, reply.logprobs or ())):  # JSON has no infinity
             return
-        row = {
-            field.name: value
-            for field in fields(reply)
-            if field.name not in ("retries", "cached")
-            and (value := getattr(reply, field.name)) is not None
-            and not (field.name == "tool_calls" and value == ())
-        }
+        row = {name: value for name in _KEPT[type(reply)] if (value := getattr(reply, name)) is not None}
+        if row.get("tool_calls") == ():
+            del row["tool_calls"]
+        if seconds is not None:
+            row["seconds"] = seconds
         try:
             text = orjson.dumps(row)
         except TypeError:
@@ -279,7 +284,7 @@ class CachedLM:
         model: Any = self.model
         try:
             found, seconds = await timed(model.score(list(asked.values())))
-            new = {key: replace(scores, seconds=seconds) for key, scores in zip(asked, found, strict=True)}
+            new = dict(zip(asked, found, strict=True))
         except Exception as error:
             for promise in promises.values():
                 promise.set_exception(error)
@@ -289,7 +294,7 @@ class CachedLM:
             for key, scores in new.items():
                 promises[key].set_result(scores)
                 if isinstance(key, bytes):
-                    self.cache.keep(key, scores, model=self.name, task=asked[key].task)
+                    self.cache.keep(key, scores, model=self.name, task=asked[key].task, seconds=seconds)
             return new
         finally:
             for key, promise in promises.items():
@@ -304,7 +309,6 @@ class CachedLM:
 
     async def _ask(self, key: bytes, request: Request) -> Completion:
         completion, seconds = await timed(self.model.complete(request))
-        completion = replace(completion, seconds=seconds)
         if cut_context(completion, request) is None:  # with a longer context the same call has another reply
-            self.cache.keep(key, completion, model=self.name, task=request.task)
+            self.cache.keep(key, completion, model=self.name, task=request.task, seconds=seconds)
         return completion

@@ -1,6 +1,6 @@
 """A key-value store in one SQLite file, which any number of processes read and write at once.
 
-Look-ups read the file directly. One thread writes: it commits every few milliseconds what has gathered, and ends when
+Look-ups read the file directly. One thread writes: it commits every ``GATHER`` seconds what has gathered, and ends when
 there is nothing to do. So no event loop waits for a disk or for another process's lock.
 """
 
@@ -22,8 +22,9 @@ from polyhop.errors import DataError
 
 logger = logging.getLogger("polyhop.lm")
 
-GATHER = 0.003
-"""Seconds that a commit waits for more rows."""
+GATHER = 0.02
+"""Seconds that a commit waits for more rows, unless somebody waits for it: most of its cost is the same for any
+number of rows."""
 _LOCKED_FOR = 10.0  # seconds to wait for another process's commit, which takes milliseconds
 _IDLE = 1.0  # seconds without work after which the writing thread ends
 _EXIT_TIMEOUT = 10.0  # seconds that the interpreter waits for unwritten rows when it exits
@@ -55,7 +56,8 @@ class Store:
         self._readers: list[sqlite3.Connection] = []
         self._writer: threading.Thread | None = None
         self._leaving = False
-        weakref.finalize(self, _finish, self._changed, self._pending, self._readers)
+        self._urgent = threading.Event()  # somebody waits for a commit
+        weakref.finalize(self, _finish, self._changed, self._urgent, self._pending, self._readers)
         with self._reading:
             self._reader()
 
@@ -90,16 +92,20 @@ class Store:
 
     def flush(self) -> None:
         """Wait until everything is on disk."""
+        self._urgent.set()
         with self._changed:
             self._changed.wait_for(lambda: not self._pending)
+        self._urgent.clear()
 
     def close(self) -> None:
         """Flush, and close the file."""
         with self._changed:
             self._leaving, writer = True, self._writer
             self._changed.notify_all()
+        self._urgent.set()
         if writer is not None:
             writer.join()  # it writes all pending rows first
+        self._urgent.clear()
         self._leaving = False
         with self._reading:
             while self._readers:
@@ -133,8 +139,7 @@ class Store:
             if not self._pending:
                 self._writer = None
                 return []
-        if not self._leaving:
-            time.sleep(GATHER)
+        self._urgent.wait(GATHER)
         with self._changed:
             return list(self._pending.values())
 
@@ -229,8 +234,11 @@ def _mark(connection: sqlite3.Connection) -> tuple[int, int]:
     return application[0], version[0]
 
 
-def _finish(changed: threading.Condition, pending: dict[bytes, Row], readers: list[sqlite3.Connection]) -> None:
+def _finish(
+    changed: threading.Condition, urgent: threading.Event, pending: dict[bytes, Row], readers: list[sqlite3.Connection]
+) -> None:
     """Wait for the writing thread, which would die with the interpreter."""
+    urgent.set()
     with changed:
         changed.wait_for(lambda: not pending, timeout=_EXIT_TIMEOUT)
     while readers:
