@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Self, TypedDict
@@ -60,6 +60,8 @@ class Call:
     extra_body: Fields = field(default_factory=dict)
     chosen: bool = False
     """True if ``auto`` chose json for it: it is asked in text if the server refuses the schema."""
+    ignored: bool = False
+    """True if ``auto`` would choose json, but the server is known to ignore the schema: it is asked in text."""
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
@@ -279,8 +281,11 @@ class Caller:
             return next(iter(forms.values()))
         return ", ".join(form if name == "default" else f"{name}={form}" for name, form in forms.items())
 
-    def call(self, task: str, fields: Fields, options: Options | None, *, final: bool = False) -> Call:
-        """Render the call of a task. Its options override the head of the prompt file."""
+    def call(
+        self, task: str, fields: Fields, options: Options | None, *, final: bool = False, ignoring: Collection[int] = ()
+    ) -> Call:
+        """Render the call of a task. Its options override the head of the prompt file. ``ignoring``: the ``id`` of each
+        model that is asked in text because its server ignores schemas."""
         prompt = self.prompts[task]
         fields = {"kind": self.kind, **fields} if "kind" in prompt.task.fields else fields
         check_fields(task, fields, prompt.task.fields)
@@ -297,6 +302,8 @@ class Caller:
         chosen = wanted == "json" and self.rendering == "auto" and model.capabilities.json_schema
         rendering = prompt.form_of(wanted if chosen or self.rendering != "auto" else "text")
         chosen = chosen and rendering == "json"
+        if ignored := chosen and id(model) in ignoring:
+            chosen, rendering = False, prompt.form_of("text")
         turns = self._render(prompt, fields, rendering, settings["shots"])
         if (
             not prompt.task.continues and (shown := len(turns) // 2 - 1) < settings["shots"]
@@ -305,8 +312,9 @@ class Caller:
             settings["shots"] = shown
         body, headroom = body_of(own), headroom_of(self.models.memory(model), cap, room)
         return Call(
-            prompt, fields, settings, model, rendering, turns, headroom, final=final, extra_body=body, chosen=chosen
-        )
+            prompt, fields, settings, model, rendering, turns, headroom,
+            final=final, extra_body=body, chosen=chosen, ignored=ignored,
+        )  # fmt: skip
 
     def _render(self, prompt: Prompt, fields: Fields, rendering: Rendering, shots: int) -> list[dict[str, str]]:
         """Render a prompt; the last is kept, because a call that was fitted into a context is made next."""

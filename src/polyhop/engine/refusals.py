@@ -55,12 +55,10 @@ class Refusals:
         ):
             self._notes.add((CONTINUATION_REFUSED, name))
             return call.in_text()
-        if not call.chosen:
-            if self.caller.rendering == "auto" and call.model.capabilities.prefers_json:
-                self._notes.add((SCHEMA_REFUSED, name))
-        elif id(call.model) in self.ignoring:
+        if call.ignored:
             self._notes.add((SCHEMA_IGNORED, name))
-            return call.in_text()
+        elif not call.chosen and self.caller.rendering == "auto" and call.model.capabilities.prefers_json:
+            self._notes.add((SCHEMA_REFUSED, name))
         return call
 
     def refused(self, call: Call, error: Refused) -> Call:

@@ -19,7 +19,7 @@ from polyhop.answer import UNREAD
 from polyhop.common.aio import gather
 from polyhop.common.turns import timed
 from polyhop.engine.budget import Meter, until_spent
-from polyhop.engine.call import Answered, Attempt, Call, Options, freeze
+from polyhop.engine.call import Answered, Attempt, Call, Fields, Options, freeze
 from polyhop.engine.equipment import Equipment
 from polyhop.engine.lookups import Lookups
 from polyhop.engine.path_scoring import RecordedPathScorer
@@ -93,7 +93,7 @@ class Run(Lookups):
         once more with room for them, unless an option sets the room; without any text it is a ``CutReply`` then.
         ``final``: the last call, which the budget reserves. Raises ``BudgetSpent`` in ``gathering``, and ``LMError``.
         """
-        output, _ = await self._settle(self._engine.call(task_name(task), fields, options, final=final))
+        output, _ = await self._settle(self._call(task, fields, options, final=final))
         self.final = output if final else self.final
         return output
 
@@ -127,7 +127,7 @@ class Run(Lookups):
         self, task: TypedTask[T], *, options: Options | None = None, final: bool = False, **fields: Any
     ) -> T:
         """Make a call as ``ask`` does. If this question has made an equal one at temperature 0, return its output."""
-        call = self._engine.call(task_name(task), fields, options, final=final)
+        call = self._call(task, fields, options, final=final)
         key = object() if call.settings["temperature"] else call.identity  # sampled calls are never equal
         lock, outputs = self._greedy.setdefault(key, (asyncio.Lock(), []))
         async with lock:
@@ -229,6 +229,11 @@ class Run(Lookups):
             self.note(name, **data)
 
     # --- inside --------------------------------------------------------------------------------------------------
+
+    def _call(self, task: TypedTask[Any] | str, fields: Fields, options: Options | None, *, final: bool) -> Call:
+        """Render a call in the form in which its model is asked."""
+        ignoring = self._refusals.ignoring
+        return self._engine.call(task_name(task), fields, options, final=final, ignoring=ignoring)
 
     async def _settle(self, call: Call) -> tuple[Any, OpenStep]:
         """Make a call and its retries; return its output, and the step that it came from."""
