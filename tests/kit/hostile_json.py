@@ -6,6 +6,8 @@ import json
 import random
 from typing import Any
 
+from polyhop.data.lines import check_depth
+
 SHOWN = (
     "\x1b]0;title\x07\x1b[2J\u202egnp.exe\u2066\x00</script><script>hurt()</script>![x](http://tracker.example/?q=1)"
 )
@@ -32,6 +34,7 @@ def spoiled(value: Any, draw: random.Random) -> bytes:
     for _ in range(draw.choice((1, 1, 1, 2, 3))):
         try:
             held = json.loads(text)
+            check_depth(held)  # what is deeper stays as it is: changing it would go as deep
         except (ValueError, RecursionError):
             break
         text = _changed(held, draw, _paths(held))
