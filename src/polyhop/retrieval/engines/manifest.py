@@ -59,7 +59,8 @@ class Manifest:
 
     @classmethod
     def read(cls, data: object, shown: str) -> Manifest:
-        """Read the values of ``to_dict``. Raises ``UsageError`` for others, and ``Unfit`` for another format."""
+        """Read the values of ``to_dict``. Raises ``UsageError`` for others, and ``Unfit`` for another format or
+        values of other types."""
         needed = {item.name for item in fields(cls) if item.default is item.default_factory is MISSING}
         names = set(data) if isinstance(data, Mapping) else set()
         if not isinstance(data, Mapping) or "format" not in names or not (needed <= names or data["format"] != FORMAT):
@@ -72,8 +73,9 @@ class Manifest:
                 f"{shown} was loaded in format {brief(data['format'])} by polyhop {brief(data.get('polyhop'))}; this "
                 f"polyhop reads format {FORMAT}: load it again with --overwrite"
             )
-        values = {name: data[name] for name in _types() if name in data}
-        if wrong := next((name for name, value in values.items() if not isinstance(value, _types()[name])), None):
+        types = _types()
+        values = {name: data[name] for name in types if name in data}
+        if wrong := next((name for name, value in values.items() if not isinstance(value, types[name])), None):
             raise Unfit(
                 f"{shown} has a description whose {wrong} cannot be {brief(values[wrong])}: it was changed since "
                 "polyhop wrote it; load it again with --overwrite"

@@ -34,6 +34,7 @@ VIEW = Path(str(files("polyhop.trace"))) / "view"
 _LAST_SECONDS = 1
 """Time after the service has closed in which the last responses are sent; connections that remain are aborted."""
 _COLLECTION_SECONDS = 15.0
+"""Time between two collections of garbage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
