@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
 from polyhop.data.corpora import open_corpus
 from polyhop.data.openie import Extraction, read_openie, write_openie
-from polyhop.errors import DataError, LMError
+from polyhop.errors import DataError, LMError, UsageError
 from polyhop.evaluation.batches import batched
 from polyhop.evaluation.extraction import extract_triplets
 from polyhop.lm.scripted import ScriptedLM
@@ -117,6 +119,36 @@ def test_a_file_of_something_else_is_never_replaced(index: Index, tmp_path: Path
     with pytest.raises(DataError, match="is not a file of triplets"):
         extract_triplets(index, tmp_path / "out.json", ScriptedLM(say))
     assert (tmp_path / "out.json").read_text() == "{}"
+
+
+def test_a_file_is_continued_by_one_at_a_time(index: Index, tmp_path: Path) -> None:
+    """A second one would lose what the first adds, or have its own lost."""
+    out, asked, go_on = tmp_path / "out.json", Event(), Event()
+
+    def slow(task: str, fields: Mapping[str, Any]) -> str:
+        asked.set()
+        assert go_on.wait(30)
+        return say(task, fields)
+
+    refused = ScriptedLM(say)
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(extract_triplets, index, out, ScriptedLM(slow))
+        try:
+            assert asked.wait(30)
+            with pytest.raises(UsageError, match=r"out\.json: another process is writing triplets here; wait for it"):
+                extract_triplets(index, out, refused)
+        finally:
+            go_on.set()
+        assert first.result().new == 3
+    assert not refused.calls
+    assert extract_triplets(index, out, refused).known == 3
+
+
+def test_no_model_is_asked_for_a_file_that_cannot_be_written(index: Index, tmp_path: Path) -> None:
+    model = ScriptedLM(say)
+    with pytest.raises(DataError, match=r"out\.json: cannot be written: its folder is missing"):
+        extract_triplets(index, tmp_path / "missing" / "out.json", model)
+    assert not model.calls
 
 
 def test_injected_text_stays_in_its_fence(tmp_path: Path) -> None:

@@ -8,16 +8,18 @@ models of a batch (``evaluation.batches``) the calls go to files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polyhop.answer import Answer
 from polyhop.common.aio import gather, is_waiting
+from polyhop.common.files import locked
 from polyhop.data.openie import Extraction, content_of, key_of, read_openie, write_openie
 from polyhop.engine.options import LM
-from polyhop.errors import PolyhopError
+from polyhop.errors import DataError, PolyhopError, UsageError
 from polyhop.evaluation.runner import CONCURRENCY, MAX_CONSECUTIVE_FAILURES, Progress
 from polyhop.methods.context import fit_fields
 from polyhop.pipeline import Pipeline
@@ -63,15 +65,41 @@ def extract_triplets(
 ) -> Extracted:
     """Extract the triplets of an index's passages into the file ``out``, in HippoRAG's form and the order of the index;
     it is written at the end, and at an error or interrupt. Extractions of other passages that it has stay, after these.
+    One process at a time may continue a file, by the lock file beside it.
 
     ``limit``: only the first N passages that the file lacks. ``options``: those of ``Pipeline`` that a model's calls
     have (prompts, rendering, cache, lm_options, max_tokens_per_call).
 
     Raises:
+        UsageError: another process continues the file.
         DataError: the file is there and cannot be read, or cannot be written.
         LMError: the model cannot be reached; what it said before is kept.
     """
-    out = Path(out)
+    with _alone(out := Path(out)):
+        return _extract(index, out, lm, concurrency, limit, progress, options)
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Keep other processes from continuing the file: what they add would be lost when it is replaced at the end."""
+    lock = out.with_name(f"{out.name}.lock")
+    with locked(lock, wait=False) as held:
+        if not held:
+            if not lock.is_file():
+                raise DataError("cannot be written: its folder is missing, or no files can be made there", out)
+            raise UsageError(f"{out}: another process is writing triplets here; wait for it or choose another --out")
+        yield
+
+
+def _extract(
+    index: Index,
+    out: Path,
+    lm: LM,
+    concurrency: int,
+    limit: int | None,
+    progress: Progress | None,
+    options: Mapping[str, Any],
+) -> Extracted:
     known = read_openie(out) if out.exists() else {}
     done = Extracted()
     order: dict[str, None] = {}
