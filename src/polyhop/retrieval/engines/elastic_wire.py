@@ -16,6 +16,7 @@ from polyhop.net.client import Address
 from polyhop.net.failures import retry_after
 from polyhop.redaction import register_credentials, register_secret, summary
 from polyhop.retrieval.engines.base import Busy, EngineAddress, check_version, patiently
+from polyhop.retrieval.engines.bounded import MAX_SECONDS, elastic_node, excess_in, opensearch_connection
 
 _OLDEST = {"elastic": (8, 12), "opensearch": (2, 11)}
 _PRODUCT = {"elastic": "Elasticsearch", "opensearch": "OpenSearch"}
@@ -25,7 +26,6 @@ _VARIABLES = {
 }
 _LOGGERS = {"elastic": "elastic_transport", "opensearch": "opensearch"}
 _BUSY = frozenset({429, 502, 503, 504})
-_SECONDS = 120
 
 
 class Refused(RetrievalError):
@@ -50,13 +50,23 @@ class Wire:
         if address.kind == "elastic":
             self._library = require("elasticsearch", "elastic", "the retriever elastic:")
             self.client = self._library.Elasticsearch(
-                server.redacted_url, request_timeout=_SECONDS, max_retries=0, headers=headers, **more
+                server.redacted_url,
+                request_timeout=MAX_SECONDS,
+                max_retries=0,
+                headers=headers,
+                node_class=elastic_node(),
+                **more,
             )
             self._perform = self.client.perform_request
         else:
             self._library = require("opensearchpy", "elastic", "the retriever opensearch:")
             self.client = self._library.OpenSearch(
-                [server.redacted_url], timeout=_SECONDS, max_retries=0, headers=headers, **more
+                [server.redacted_url],
+                timeout=MAX_SECONDS,
+                max_retries=0,
+                headers=headers,
+                connection_class=opensearch_connection(),
+                **more,
             )
             self._perform = self.client.transport.perform_request
 
@@ -118,6 +128,8 @@ class Wire:
     def _explained(self, error: Any) -> Exception:
         if type(error).__name__ == "UnsupportedProductError":
             return UsageError(f"the server at {self.shown} is not Elasticsearch; an OpenSearch is named opensearch:…")
+        if excess := excess_in(error):
+            return RetrievalError(f"{self.product} at {self.shown} sends too much: {excess}")
         status = getattr(error, "status_code", None)
         if not isinstance(status, int):
             said = printable(summary(str(getattr(error, "message", None) or error)))

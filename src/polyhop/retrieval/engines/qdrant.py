@@ -40,6 +40,7 @@ from polyhop.retrieval.engines.base import (
     read_passage,
     read_score,
 )
+from polyhop.retrieval.engines.bounded import MAX_SECONDS, excess_in, httpx_hooks
 from polyhop.retrieval.engines.manifest import Manifest, Unfit
 from polyhop.types import Passage
 
@@ -57,7 +58,6 @@ _NAME = re.compile(r"[\w.-]{1,255}")
 _MANIFEST = str(uuid5(NAMESPACE_URL, "polyhop:manifest"))
 _TERMS, _VECTOR = "terms", "vector"
 _OLDEST = (1, 10)
-_SECONDS = 120
 
 
 class QdrantStore(Store):
@@ -200,9 +200,10 @@ class QdrantStore(Store):
                     url=address.redacted_url,
                     port=port,
                     api_key=key,
-                    timeout=_SECONDS,
+                    timeout=MAX_SECONDS,
                     headers=headers,
                     check_compatibility=False,
+                    event_hooks=httpx_hooks(),
                 )
         try:
             return make(path=self.address.server, force_disable_check_same_thread=True)
@@ -225,6 +226,8 @@ class QdrantStore(Store):
 
     def _explained(self, error: Any) -> Exception:
         shown = self.address.shown
+        if excess := excess_in(error):
+            return RetrievalError(f"Qdrant at {shown} sends too much: {excess}")
         status = getattr(error, "status_code", None)
         if status is None:
             wait = getattr(error, "retry_after_s", None)
