@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from polyhop.engine.call import Caller
+from polyhop.engine.caller import Caller
 from polyhop.engine.models import Models
 from polyhop.lm.base import Completion
 from polyhop.lm.scripted import ScriptedLM

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from polyhop.engine.budget import Budget
 from polyhop.engine.calibration import Calibration
-from polyhop.engine.call import Caller
+from polyhop.engine.caller import Caller
 from polyhop.errors import UsageError
 from polyhop.readers.base import RunReader
 from polyhop.retrieval.analysis import ENGLISH, Analysis

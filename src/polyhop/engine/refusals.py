@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from polyhop.engine.call import Call, Caller
+from polyhop.engine.call import Call
+from polyhop.engine.caller import Caller
 from polyhop.engine.tool_call import ToolCalling
 from polyhop.errors import ContinuationRefused, Refused, SchemaRefused
 from polyhop.lm.base import Completion

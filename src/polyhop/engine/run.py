@@ -114,7 +114,7 @@ class Run(Lookups):
         ``turns`` follow the prompt: those of all calls so far (``Calls.results``). ``choice`` and ``parallel`` are as
         in a ``Request``; models may reply otherwise. If the model takes no tools, it is asked for its calls in text.
         """
-        call = self._engine.call(task_name(task), fields, options, final=final)
+        call = self._engine.call(task_name(task), fields, options, final=final, has_tools=True)
         offer = self._conversations.offer(call, tools, turns, choice=choice, parallel=parallel)
         output, step = await self._settle(offer)
         if isinstance(output, Calls):
@@ -184,8 +184,8 @@ class Run(Lookups):
 
     def turns_tokens(self, task: TypedTask[Any], tools: Sequence[Tool], turns: Sequence[Message], **fields: Any) -> int:
         """Count the tokens of a call of ``ask_with_tools``: the prompt, the tools and the turns."""
-        offer = self._conversations.offer(self._engine.call(task.name, fields, None), tools, turns)
-        return self._refusals.fit(offer).sent_tokens
+        call = self._engine.call(task.name, fields, None, has_tools=True)
+        return self._refusals.fit(self._conversations.offer(call, tools, turns)).sent_tokens
 
     # --- structure -----------------------------------------------------------------------------------------------
 

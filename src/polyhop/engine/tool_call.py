@@ -173,15 +173,13 @@ class Conversations:
     ) -> ToolCalling:
         """Return the call with tools and the turns after its prompt. Results of tools are made harmless.
 
-        ``auto`` asks it in text. It never has a JSON schema, which would forbid calls on many servers.
         Raises ``UsageError`` for tools or a choice that are not possible.
         """
         check_tools(tools, choice)
-        plain = call.in_text() if call.chosen else call
         history = tuple(map(_harmless, turns))
         before, old = self._before(history)
-        given = {item.name: getattr(plain, item.name) for item in fields(plain)}
-        given["turns"] = [*plain.turns, *history]
+        given = {item.name: getattr(call, item.name) for item in fields(call)}
+        given["turns"] = [*call.turns, *history]
         return ToolCalling(
             **given,
             tools=tuple(tools),
