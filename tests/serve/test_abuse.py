@@ -7,12 +7,14 @@ import gc
 import json
 import logging
 import os
+import platform
 import signal
 import socket
 import time
 import weakref
 from contextlib import ExitStack, suppress
 from copy import copy
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -226,3 +228,29 @@ async def test_closed_connections_are_freed_while_a_server_runs(monkeypatch: pyt
         freeing.cancel()
         await asyncio.wait([freeing])
     assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is asked to give memory back")
+def test_freed_memory_is_given_back() -> None:
+    blocks = [bytes(1_000) for _ in range(60_000)]
+    kept = blocks[::100]  # free memory lies between them, so that the heap does not shrink by itself
+    del blocks
+    before = resident_bytes()
+    app._trim_heap()
+    assert resident_bytes() < before - 30_000_000
+    assert len(kept) == 600
+
+
+@pytest.mark.parametrize("library", [OSError, TypeError, object])
+def test_another_c_library_is_left_alone(library: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    def loaded(name: None) -> object:
+        if issubclass(library, Exception):
+            raise library
+        return library()
+
+    monkeypatch.setattr("ctypes.CDLL", loaded)
+    app._trim_heap()
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
