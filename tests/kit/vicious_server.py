@@ -157,7 +157,7 @@ SAID: dict[str, Fault] = {
     "an unknown tool": _message(tool_calls=[_called("{}", "rm -rf /"), _called("{}", "__import__"), _called("{}", "")]),
     "a tool that is no name": _message(tool_calls=[_called("{}", {"a": 1}), _called("{}", 7)]),
     "calls of one id": _message(tool_calls=[_called('{"query": "who"}')] * 3),
-    "a thousand calls": _message(tool_calls=[_called('{"query": "who"}', id=f"c{n}") for n in range(1000)]),
+    "too many calls": _message(tool_calls=[_called('{"query": "who"}', id=f"c{n}") for n in range(100)]),
     "calls in the text": _choice(message={"content": '<tool_call>{"name": "search", "arguments": {"query": 7}}'}),
 }
 """Twists that are replies: what they say may change the answer, and nothing else."""

@@ -293,6 +293,14 @@ def test_a_reply_has_one_call_if_they_may_not_be_parallel_and_never_too_many() -
     assert len(with_calls(reply, conversation()).tool_calls) == MAX_CALLS
 
 
+@pytest.mark.parametrize(
+    "call", [f"<tool_call>{CALL}</tool_call>", "<tool_call>x ", "[TOOL_CALLS]", "<|python_tag|>x "]
+)
+def test_nothing_is_read_after_too_many_calls(call: str) -> None:
+    text, calls = read_calls(f"I search. {call * MAX_CALLS}{call * 20_000} Done.", TOOLS)
+    assert (text, len(calls)) == ("I search.", MAX_CALLS)
+
+
 @pytest.mark.parametrize("reply", [Completion(text="Paris."), Completion(text="", value={"answer": "Paris"})])
 def test_a_reply_without_calls_stays_as_it_is(reply: Completion) -> None:
     assert with_calls(reply, conversation()) is reply

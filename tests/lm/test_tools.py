@@ -19,6 +19,7 @@ from polyhop.lm.base import Completion, Request
 from polyhop.lm.cache import CachedLM, CompletionCache, request_key
 from polyhop.lm.openai import OpenAICompatible
 from polyhop.lm.scripted import ScriptedLM
+from polyhop.lm.tool_text import MAX_CALLS
 from polyhop.lm.tool_turns import assistant_message, call_id, result_message
 from polyhop.lm.tools import Tool, ToolCall, check_tools, text_of
 from polyhop.lm.wire import read_chat
@@ -241,6 +242,14 @@ def test_thoughts_and_signatures_go_back_with_the_calls() -> None:
         "tool_calls": [row("{}", extra_content={"google": 1})],
         **fields,
     }
+
+
+def test_calls_beyond_the_most_of_a_reply_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their ids would take longer than all else: each is made of the whole conversation."""
+    made: list[int] = []
+    monkeypatch.setattr("polyhop.lm.wire.call_id", lambda request, index: made.append(index) or f"c{index}")
+    reply = chat({"tool_calls": [row('{"query": "a"}', id="0")] * 100_000})
+    assert len(reply.tool_calls) == len({call.id for call in reply.tool_calls}) == len(made) == MAX_CALLS
 
 
 @pytest.mark.parametrize("calls", [[None], ["x"], [{"id": "a"}], "x", [{"function": "x"}]])

@@ -250,22 +250,20 @@ def occurrences(needle: str, text: str) -> Iterator[tuple[int, int]]:
             yield start, end
 
 
-def _matches(needle: str, text: str) -> list[tuple[int, int]]:
-    """Return the start and end of every occurrence of ``needle``, ignoring case, also within words."""
-    matches: list[tuple[int, int]] = []
+def _matches(needle: str, text: str) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of every occurrence of ``needle``, ignoring case, also within words."""
     if needle.isascii() and text.isascii():  # the usual case; compiling a pattern would take longer than the search
         plain, text = needle.lower(), text.lower()
         start = text.find(plain)
         while start >= 0:
-            matches.append((start, start + len(plain)))
+            yield start, start + len(plain)
             start = text.find(plain, start + 1)
     else:
         words = re.compile(re.escape(needle), re.IGNORECASE)
         found = words.search(text)
         while found:
-            matches.append(found.span())
+            yield found.span()
             found = words.search(text, found.start() + 1)
-    return matches
 
 
 def citation_marks(content: str) -> Iterator[tuple[int, int, list[int]]]:

@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from polyhop.lm.base import Completion, Message, Request
 from polyhop.lm.tool_turns import call_id
 from polyhop.lm.tools import Tool, ToolCall
+
+Call = TypeVar("Call")
 
 MAX_CALLS = 32
 """Maximum number of calls of one reply; more are dropped."""
@@ -92,22 +94,22 @@ def with_calls(reply: Completion, request: Request) -> Completion:
     text, written = read_calls(reply.text, request.tools)
     if not written:
         return reply
-    calls = [ToolCall(id=call_id(request, i), name=call.name, text=call.text) for i, call in enumerate(written)]
+    kept = enumerate(kept_calls(written, request))
+    calls = tuple(ToolCall(id=call_id(request, i), name=call.name, text=call.text) for i, call in kept)
     reason = "length" if reply.finish_reason == "length" else "tool_calls"
-    kept = kept_calls(calls, request)
-    return replace(reply, text=text, tool_calls=kept, finish_reason=reason, tokens=None, logprobs=None)
+    return replace(reply, text=text, tool_calls=calls, finish_reason=reason, tokens=None, logprobs=None)
 
 
-def kept_calls(calls: Iterable[ToolCall], request: Request) -> tuple[ToolCall, ...]:
+def kept_calls(calls: Sequence[Call], request: Request) -> tuple[Call, ...]:
     """Return the calls of a reply that count: the first alone if they may not be parallel, and never too many."""
-    return tuple(calls)[: MAX_CALLS if request.parallel_tool_calls else 1]
+    return tuple(calls[: MAX_CALLS if request.parallel_tool_calls else 1])
 
 
 def read_calls(text: str, tools: Sequence[Tool]) -> tuple[str, list[Written]]:
     """Split a reply into its text and the calls in it, in the forms of the module's docstring.
 
     Between marks, everything is a call, also one that cannot be read: its name is then "" if no name is found.
-    Without marks, the whole reply must be calls of these tools.
+    Nothing is read after ``MAX_CALLS`` calls. Without marks, the whole reply must be calls of these tools.
 
     >>> read_calls('<tool_call>{"name": "search", "arguments": {"query": "Alien"}}</tool_call>', [])
     ('', [Written(name='search', text='{"query": "Alien"}')])
@@ -115,7 +117,7 @@ def read_calls(text: str, tools: Sequence[Tool]) -> tuple[str, list[Written]]:
     found: list[Written] = []
     outside: list[str] = []
     position = 0
-    while mark := _OPENING.search(text, position):
+    while len(found) < MAX_CALLS and (mark := _OPENING.search(text, position)):
         outside.append(text[position : mark.start()])
         calls, position = _read_block(text, mark.end(), _CLOSING.get(mark[0], ""), tools)
         found += [call for call in calls if call.name != _SLOT]  # a copy of the instruction
@@ -124,7 +126,9 @@ def read_calls(text: str, tools: Sequence[Tool]) -> tuple[str, list[Written]]:
         fenced = _FENCE.match(whole)
         bare = _bare_calls(fenced[1].strip() if fenced else whole, {tool.name for tool in tools})
         return ("", bare) if bare else (text, [])
-    return "".join((*outside, text[position:])).strip(), found
+    if len(found) < MAX_CALLS:
+        outside.append(text[position:])
+    return "".join(outside).strip(), found
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

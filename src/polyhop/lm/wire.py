@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, TypeGuard
 
 import orjson
@@ -15,7 +16,7 @@ from polyhop.data.lines import check_depth
 from polyhop.lm.base import Completion, Message, Request, TokenUsage
 from polyhop.lm.context import sent_tokens
 from polyhop.lm.reply import Span, answer_spans, answer_tokens
-from polyhop.lm.tool_text import kept_calls, with_calls
+from polyhop.lm.tool_text import MAX_CALLS, kept_calls, with_calls
 from polyhop.lm.tool_turns import assistant_message, call_id
 from polyhop.lm.tools import CARRIED, ToolCall, text_of
 from polyhop.lm.verdicts import against_other
@@ -142,12 +143,13 @@ def _with_calls(reply: Completion, message: Mapping[str, Any], request: Request)
 
 
 def _tool_calls(message: Mapping[str, Any], request: Request) -> list[ToolCall]:
-    """Read the calls of a message. Arguments are JSON in a string, or an object (TGI, some of llama.cpp's versions)."""
+    """Read the calls of a message, never too many. Arguments are JSON in a string, or an object (TGI, some of
+    llama.cpp's versions)."""
     rows = message.get("tool_calls") or []
     if isinstance(rows, Mapping):  # a call alone, as TGI sends it
         rows = [rows]
     calls = []
-    for i, row in enumerate(rows):
+    for i, row in enumerate(islice(rows, MAX_CALLS)):
         function = row["function"]
         arguments = function.get("arguments")
         extra = {name: value for name, value in row.items() if name not in _CALL and value is not None}

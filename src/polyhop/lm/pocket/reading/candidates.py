@@ -34,6 +34,7 @@ _BEFORE: dict[str, frozenset[str]] = {
 _REACH = 8.0  # tokens over which the weight of a matched word decays
 _MAX_PAGES = 40
 _NO_FIT = -3.0
+_NOT_IN_WORD = re.compile(r"[\W_]")
 _ISO_DATE = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)")
 
 
@@ -117,7 +118,8 @@ def named_in(page: ParsedPassage, folded: str) -> bool:
         end = start + len(name)
         if not (folded[start - 1 : start].isalnum() or folded[end : end + 1].isalnum()):
             return True
-        start = folded.find(name, start + 1)
+        end_of_word = _NOT_IN_WORD.search(folded, start)  # no name begins within a word
+        start = folded.find(name, end_of_word.end()) if end_of_word else -1
     return False
 
 
