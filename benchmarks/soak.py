@@ -76,7 +76,19 @@ JOBS = (
         "tests/security/test_hostile_replies.py tests/security/test_steering.py tests/security/test_shown.py",
     ),
     Job("injections", 2, "tests/security/test_injections.py tests/prompts/test_injection.py"),
-    Job("parsers", 4, "tests/security/test_fuzz.py tests/prompts/test_fuzz.py tests/data/test_formats_fuzz.py"),
+    Job(
+        "parsers",
+        4,
+        "tests/security/test_fuzz.py tests/prompts/test_fuzz.py tests/data/test_formats_fuzz.py "
+        "tests/prompts/test_replies.py tests/prompts/test_transcripts_formats.py",
+    ),
+    Job("pocket", 3, "tests/lm/pocket/tasks/test_robust.py"),
+    Job(
+        "kills",
+        2,
+        "tests/evaluation/test_store.py tests/retrieval/test_killed.py",
+        {"POLYHOP_TRIES": "5", "POLYHOP_KILLS": "100"},
+    ),
     Job("properties", 5, "-mhypothesis tests", {"POLYHOP_TRIES": "2"}),
     Job(
         "random worlds",

@@ -96,7 +96,7 @@ def test_progress_counts_over_all_methods() -> None:
 
 @pytest.mark.slow
 def test_all_on_the_command_line(tmp_path: Path) -> None:
-    result = run(app, ["run", "--dataset", "demo", "--method", "all", "--limit", "2", "--out", str(tmp_path)])
+    result = run(app, ["run", "--dataset", "demo", "--method", "all", "--limit", "1", "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
     for name in methods():
         assert f"\n{name} " in result.output
@@ -119,7 +119,7 @@ def test_demo_is_a_name_unless_something_is_called_so(tmp_path: Path, monkeypatc
 
 @pytest.mark.slow
 def test_the_typical_calls_of_methods_are_those_of_the_demo() -> None:
-    reports = evaluate_methods(parse_methods("all"), "demo", "demo", limit=6).reports
+    reports = evaluate_methods(parse_methods("all"), "demo", "demo", limit=3).reports
     for name, report in reports.items():
         measured, declared = report.usage.calls / len(report.rows), methods()[name].calls
         assert declared is not None, name

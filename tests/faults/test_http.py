@@ -62,7 +62,7 @@ def test_every_question_is_answered_and_every_call_counted(method: str, tmp_path
     server = FaultyServer(script, seed=3, kinds=PASSING | HARMLESS | CONTENT, late=0.01)
     given: dict[str, Any] = {"retriever": Finder(), "reader": WORLD.read, "prompts": BOOK, "rendering": "json"}
     with in_thread(server):
-        lm = client_of(server, timeout=3, retries=9)
+        lm = client_of(server, timeout=1.5, retries=9)
         report = evaluate(QUESTIONS, None, method, lm, out=tmp_path / "run", **given, **SETTINGS.get(method, {}))
         until_none_is_open(server)
     assert not report.failed
@@ -80,13 +80,13 @@ def test_what_failed_is_recorded_and_answered_by_a_later_start(tmp_path: Path) -
     given: dict[str, Any] = {"retriever": WORLD.search, "prompts": BOOK, "rendering": "json", "out": tmp_path / "run"}
     with in_thread(server):
         evaluate(
-            QUESTIONS, None, "resp", client_of(server, retries=9, timeout=3), **given | {"out": tmp_path / "quiet"}
+            QUESTIONS, None, "resp", client_of(server, retries=9, timeout=1.5), **given | {"out": tmp_path / "quiet"}
         )
         failed: Mapping[str, str] = {"all": "given up"}
         starts = 0
         while failed and starts < 50:
             starts += 1
-            lm = client_of(server, retries=1, timeout=3)
+            lm = client_of(server, retries=1, timeout=1.5)
             with suppress(LMError):
                 report = evaluate(QUESTIONS, None, "resp", lm, cache=tmp_path / "cache.sqlite", **given)
                 failed = report.failed

@@ -20,6 +20,7 @@ from polyhop.prompts.tasks.resp import Plan, SubAnswer
 from polyhop.prompts.tasks.searchain import ChainOfQuery, QueryNode, TracedContent
 from polyhop.prompts.tasks.summaries import Summary
 from polyhop.prompts.tasks.tor import MergedReview, Review, Sufficiency, Supplement
+from tests.kit.tries import tries
 
 pytestmark = pytest.mark.slow
 
@@ -170,7 +171,7 @@ OUTPUTS: dict[type, st.SearchStrategy[Any]] = {
 }
 
 
-@SAME_EACH_TIME
+@settings(SAME_EACH_TIME, max_examples=tries(100))
 @given(data=st.data())
 def test_what_is_written_is_read_back(data: st.DataObject) -> None:
     for name, task in TASKS.items():

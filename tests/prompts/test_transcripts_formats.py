@@ -26,6 +26,7 @@ from polyhop.prompts.triplets import write_triplet
 from tests.conftest import SHARED
 from tests.kit import transcripts
 from tests.kit.prompt_cases import SWITCHED, filled
+from tests.kit.tries import in_turn
 
 BOOK = PromptBook()
 FIELDS = {name: filled(name, switches) for name, switches in SWITCHED}
@@ -62,11 +63,12 @@ def share(task: str, texts: list[str], least: int) -> list[dict[str, Any] | None
     "react",
 ])  # fmt: skip
 def test_no_output_breaks_any_reader(source: str) -> None:
+    """A third of the readers reads an output, another third the next one; with ``POLYHOP_TRIES``, each reads each."""
     found = transcripts.outputs()[source]
     assert found or source == "tree hotpotqa reasoning"  # that file keeps no reasoning
     renderings = itertools.cycle(get_args(Rendering))  # both forms are tried whichever is asked for
-    for text in dict.fromkeys(found):
-        for name, task in TASKS.items():
+    for number, text in enumerate(dict.fromkeys(found)):
+        for name, task in in_turn([*TASKS.items()], number, of=3):
             rendering = next(renderings)
             begun = time.thread_time()
             try:

@@ -118,7 +118,7 @@ async def test_no_question_at_the_defaults_takes_more_calls_than_that(name: str)
 @pytest.mark.parametrize("name", SEARCHING)
 async def test_the_dearest_question_is_bounded_in_calls_passages_and_seconds(name: str) -> None:
     lm, found = longest_way(), 0
-    asked = service(lm, method=name, timeout=2)
+    asked = service(lm, method=name, timeout=1)
     with suppress(OutOfTime):
         async for event in asked.stream(AskRequest(QUESTION, settings=dearest(method_named(name)))):
             found += len(event.passages) if isinstance(event, Searched) else 0

@@ -363,7 +363,7 @@ def test_wrong_names_are_errors_before_anything_runs(folder: Path) -> None:
 @pytest.mark.shared
 def test_on_real_questions(tmp_path: Path) -> None:
     for key in ("tor/table4", "resp/table1", "ge/table3", "promptrank/table4", "searchain/table2"):
-        result = run(key, "--data", SHARED, "--limit", "2", "--out", tmp_path)
+        result = run(key, "--data", SHARED, "--limit", "1", "--out", tmp_path)
         assert result.exit_code == 0, result.output
         table = json.loads((tmp_path / f"{key.replace('/', '-')}.json").read_text())
         assert len(table["rows"]) == len(recipe(key).rows)

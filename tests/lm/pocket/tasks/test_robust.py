@@ -1,4 +1,7 @@
-"""No text raises an error: any script, nothing at all, or far too much."""
+"""No text raises an error: any script, nothing at all, or far too much.
+
+``POLYHOP_TRIES=20`` makes twenty times as many texts, and gives every long one to every task.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from hypothesis import strategies as st
 from polyhop.lm.pocket.paths import log_likelihood
 from polyhop.lm.pocket.tasks import TASKS, do
 from polyhop.types import Passage
+from tests.kit.tries import in_turn, tries
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +78,7 @@ def ge_fields(question: str, given_: list[Passage], analysis: str | None) -> dic
     return {**values, "triplet": triplets[0] if len(given_) > 2 else None, "triplets": triplets, "passage": passage}
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(texts, passages, st.one_of(st.none(), texts), st.sampled_from(["evidence", "analysis", "paragraph"]))
 def test_any_text_is_answered(question: str, given_: list[Passage], analysis: str | None, mode: str) -> None:
     for task in TASKS:
@@ -92,30 +96,31 @@ def test_any_text_is_scored(prompt: str, target: str, temperature: float) -> Non
     assert all(-200 < value <= 0 for value in logprobs)
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        *(
-            "A ",
-            "a",
-            "born in ",
-            '("A, ',
-            "of the ",
-            "1 ",
-            "May ",
-            "director of ",
-            "X or ",
-            "A's mother ",
-            "東京",
-            "A. ",
-        ),
-        *("was a ", "the country where ", "by the a b c d e ", "A (B ", '"A" ', "film by A, and ", "¿", "\n"),
-    ],
-)
+LONG = [
+    *(
+        "A ",
+        "a",
+        "born in ",
+        '("A, ',
+        "of the ",
+        "1 ",
+        "May ",
+        "director of ",
+        "X or ",
+        "A's mother ",
+        "東京",
+        "A. ",
+    ),
+    *("was a ", "the country where ", "by the a b c d e ", "A (B ", '"A" ', "film by A, and ", "¿", "\n"),
+]
+
+
+@pytest.mark.parametrize("piece", LONG)
 def test_too_long_text_is_cut(piece: str) -> None:
+    """A third of the tasks is done with a piece, another third with the next one."""
     long = piece * (60_000 // len(piece))
     given_ = [Passage(str(number), long[:500], long) for number in range(3)]
-    for task in TASKS:
+    for task in in_turn([*TASKS], LONG.index(piece), of=3):
         do(task, fields(long, given_, None, "evidence"))
     do("tor.review", fields("Who is the mother of the director of A?", given_, None, "evidence"))
     log_likelihood(long, "a b c", 1.4)
