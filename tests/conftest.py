@@ -28,26 +28,40 @@ KINDS = ("shared", "postgres", "extra", "browser")
 
 LONGEST = (
     "tests/serve/test_page_browser.py",
-    "tests/serve/test_upload_browser.py",
-    "tests/faults/test_vicious_wires.py",
-    "tests/faults/test_vicious.py",
-    "tests/faults/test_methods.py",
-    "tests/faults/test_http.py",
-    "tests/evaluation/test_runs_stateful.py",
-    "tests/retrieval/test_index_stateful.py",
-    "tests/retrieval/test_killed.py",
-    "tests/lm/test_cache_stateful.py",
-    "tests/lm/hf/test_hf.py",
-    "tests/docs/test_site_browser.py",
     "tests/docs/test_followed.py",
     "tests/docs/test_examples.py",
-    "tests/methods/test_any_reply.py",
+    "tests/evaluation/test_ray.py",
+    "tests/lm/pocket/test_shared.py",
+    "tests/serve/test_upload_browser.py",
+    "tests/lm/pocket/tasks/test_robust.py",
+    "tests/serve/test_uploads.py",
+    "tests/faults/test_vicious.py",
+    "tests/evaluation/pages/test_browser.py",
+    "tests/evaluation/test_resume.py",
     "tests/methods/test_hops_pocket.py",
+    "tests/faults/test_http.py",
+    "tests/faults/test_vicious_wires.py",
+    "tests/docs/test_extending.py",
+    "tests/evaluation/test_methods.py",
+    "tests/prompts/test_replies.py",
+    "tests/prompts/test_transcripts_formats.py",
+    "tests/evaluation/test_store.py",
+    "tests/docs/test_site_browser.py",
+    "tests/evaluation/reproduction/test_reproduce.py",
+    "tests/evaluation/sweeps/test_sweep.py",
+    "tests/faults/test_methods.py",
+    "tests/retrieval/test_killed.py",
+    "tests/evaluation/test_runs_stateful.py",
+    "tests/retrieval/test_index_stateful.py",
+    "tests/lm/test_cache_stateful.py",
+    "tests/lm/hf/test_hf.py",
+    "tests/methods/test_any_reply.py",
     "tests/methods/test_fidelity.py",
     "tests/methods/test_ge_fidelity.py",
     "tests/methods/test_resp_fidelity.py",
 )
-"""The longest files of ``make test-all``. They begin first, so that no core waits for one of them at the end."""
+"""The longest files of ``make test-all``. They begin first, in this order, so that no core waits for one of
+them at the end."""
 
 _skipped: list[tuple[str, str]] = []
 _tally: Counter[str] = Counter()
@@ -112,7 +126,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--rest"):
         config.hook.pytest_deselected(items=[item for item in items if not _is_of_the_rest(item)])
         items[:] = filter(_is_of_the_rest, items)
-    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    turns = {name: turn for turn, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: turns.get(item.nodeid.partition("::")[0], len(turns)))
     for item in items:
         if item.get_closest_marker("shared") and not SHARED.is_dir():
             item.add_marker(pytest.mark.skip(reason="the benchmark samples are not there: ../shared/data"))

@@ -109,6 +109,6 @@ def test_nothing_is_kept_of_a_copy_of_the_prompt(task: str, rendering: Rendering
     "piece", ['"answer": "', '"answer": "\\', "Answer:\n", "[ANSWER]\n", "a. ", "\n", "Step 1 ", "{"]
 )
 def test_last_words_are_found_quickly(piece: str) -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     kept_answer(BOOK["answer.read"], piece * 100_000, fields_of("answer.read", passages=[]), is_cut=True)
-    assert time.perf_counter() - start < 1
+    assert time.thread_time() - start < 1

@@ -122,5 +122,6 @@ async def test_the_dearest_question_is_bounded_in_calls_passages_and_seconds(nam
     with suppress(OutOfTime):
         async for event in asked.stream(AskRequest(QUESTION, settings=dearest(method_named(name)))):
             found += len(event.passages) if isinstance(event, Searched) else 0
-    assert 0 < len(lm.calls) + len(lm.score_calls) <= MAX_CALLS
+        assert lm.calls or lm.score_calls  # on a busy machine, the time may be over before the first
+    assert len(lm.calls) + len(lm.score_calls) <= MAX_CALLS
     assert found <= MAX_CALLS * MAX_PASSAGES
