@@ -405,6 +405,40 @@ def test_running_lines_and_page_numbers_are_left_out(tmp_path: Path, converting:
     assert [block.text for block in blocks[1:]] == [f"High water number {name}." for name in "abcde"]
 
 
+@extra
+@pytest.mark.parametrize(
+    ("lines", "kept"),
+    [
+        (["Minutes of 3 May - page 1", "Minutes of 3 May - page 2"], []),
+        (["Page 9", "Page 10", "Page 11"], []),
+        (["Round 1", "Round 3"], ["Round 1", "Round 3"]),
+        (["Signed", "Signed"], ["Signed", "Signed"]),
+        (["Page 1"], ["Page 1"]),
+    ],
+)
+def test_page_numbers_of_a_few_pages_are_left_out(
+    tmp_path: Path, converting: Converter, lines: list[str], kept: list[str]
+) -> None:
+    needs_docs()
+    pages = [[f"Text {letter}.", line] for letter, line in zip("abc", lines, strict=False)]
+    blocks = converting.blocks(pdf(tmp_path / "minutes.pdf", pages))
+    texts = "\n".join(block.text for block in blocks[1:]).split("\n")
+    assert [text for text in texts if not text.startswith("Text ")] == kept
+
+
+@extra
+def test_headings_below_each_other_are_one_only_if_they_are_near(tmp_path: Path) -> None:
+    needs_docs()
+    page: list[Any] = [
+        big("The report of", 13),
+        big("the crane", 13),
+        "",
+        big("Summary", 13),
+        *["It is old and safe."] * 9,
+    ]
+    assert [p.title for p in open_corpus(pdf(tmp_path / "crane.pdf", [page]))] == ["The report of the crane › Summary"]
+
+
 def big(text: str, size: int = 16) -> list[tuple[int, int, str]]:
     return [(size, 72, text)]
 

@@ -76,7 +76,9 @@ def test_one_document_is_a_corpus_too(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_empty_documents_is_an_error(tmp_path: Path) -> None:
-    assert [p.id for p in open_corpus(make(tmp_path, {"a.txt": "", "b.txt": " \n", "c.txt": "C."}))] == ["c.txt#1"]
+    corpus = open_corpus(make(tmp_path, {"a.txt": "", "b.csv": " \n", "c.txt": "C.", "__init__.py": ""}))
+    assert [p.id for p in corpus] == ["c.txt#1"]
+    assert corpus.left_out == ["a.txt (no text in it)", "b.csv (no text in it)"]  # an empty source file is usual
     (tmp_path / "c.txt").write_text("")
     with pytest.raises(DataError, match="no passages in it"):
         list(open_corpus(tmp_path))

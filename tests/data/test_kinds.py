@@ -55,6 +55,14 @@ def test_a_spreadsheet_is_read_sheet_by_sheet(tmp_path: Path) -> None:
     ]
 
 
+def test_a_formula_whose_value_was_not_saved_is_shown(tmp_path: Path) -> None:
+    """As programs write it that calculate nothing; the columns keep their names."""
+    rows: Sequence[Sequence[Value]] = [["Invoice", "Net", "Total"], ["R-1", 100, "=B2*1.19"], ["R-2", 50, "=B3*1.19"]]
+    assert read(xlsx(tmp_path / "paid.xlsx", {"May": rows})) == [
+        ("paid › May", "Invoice: R-1; Net: 100; Total: =B2*1.19.\nInvoice: R-2; Net: 50; Total: =B3*1.19")
+    ]
+
+
 def test_a_presentation_is_read_slide_by_slide_with_its_notes(tmp_path: Path) -> None:
     staff = slide_table(["Name", "Role"], ["Ann", "Lead"], ["Bo", "Pilot"])
     slides = [("The plant", shape("Opened in 1998\nIn Oslo")), ("Staff", staff), ("", shape("Thank you."))]
@@ -93,10 +101,13 @@ def test_a_message_has_its_headers_its_text_and_the_names_of_its_attachments(tmp
 
 
 def test_a_mailbox_is_read_message_by_message_also_in_html(tmp_path: Path) -> None:
-    mails = [message("One", "First."), message("Two", "<p>Second.<script>x</script><p>Third.", html=True)]
+    mails = [
+        message("One", "First.\n>From now on."),
+        message("Two", "<p>Second.<script>x</script><p>Third.", html=True),
+    ]
     (tmp_path / "old.mbox").write_bytes(b"".join(b"From a@b Mon May  4\n" + mail.as_bytes() + b"\n" for mail in mails))
     first, second = read(tmp_path / "old.mbox")
-    assert (first[0], first[1].split("\n")[1:]) == ("old › One", ["First."])
+    assert (first[0], first[1].split("\n")[1:]) == ("old › One", ["First.", "From now on."])
     assert (second[0], second[1].split("\n")[1:]) == ("old › Two", ["Second.", "Third."])
 
 

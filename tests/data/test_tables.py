@@ -94,6 +94,31 @@ def test_a_sheet_is_split_at_blank_rows() -> None:
 
 
 @pytest.mark.parametrize(
+    ("grid", "rows"),
+    [
+        (
+            ["Name|Bar|Site||Mean", "P1|3|A||4", "P2|5|B"],
+            ["Name: P1; Bar: 3; Site: A", "Name: P2; Bar: 5; Site: B", "Mean: 4"],
+        ),
+        (
+            ["Name|Bar|Site||Owner|Room|Since", "P1|3|A||Ann|7|May", "||||Bo|9|June"],
+            ["Name: P1; Bar: 3; Site: A", "Owner: Ann; Room: 7; Since: May", "Owner: Bo; Room: 9; Since: June"],
+        ),
+        (["Name|Bar||Site", "P1|3||A", "P2|5||B"], ["Name: P1; Bar: 3; Site: A", "Name: P2; Bar: 5; Site: B"]),
+        (
+            ["|Name|Bar|Site||Note", "|P1|3|A", "|P2|5|B||leaks"],
+            ["Name: P1; Bar: 3; Site: A", "Name: P2; Bar: 5; Site: B; Note: leaks"],
+        ),
+        (["Owner||Ann", "Room||7"], ["Owner: Ann", "Room: 7"]),
+    ],
+    ids=["a sum beside a list", "two lists", "a column apart", "few notes", "a form"],
+)
+def test_a_blank_column_of_a_sheet_ends_a_table_if_other_rows_follow(grid: list[str], rows: list[str]) -> None:
+    blocks = grid_blocks([Cell(text) for text in line.split("|")] for line in grid)
+    assert [block.text for block in blocks] == rows
+
+
+@pytest.mark.parametrize(
     ("text", "rows"),
     [
         ('Name,Bar\nP1,3\n"P2, new","4\n5"\n', ["Name: P1; Bar: 3", "Name: P2, new; Bar: 4 5"]),

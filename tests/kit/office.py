@@ -29,11 +29,14 @@ def xlsx(
     styles: Mapping[str, int] | None = None,
     head: str = "",
 ) -> Path:
-    """An XLSX of sheets of rows; texts are shared strings, None is no cell. ``styles`` maps a cell to a format: 1 for a
-    date, 2 for a percentage. ``merged`` are ranges of the first sheet; ``head`` stands before each sheet."""
+    """An XLSX of sheets of rows; texts are shared strings, None is no cell, and a text after an equals sign is a
+    formula without a value. ``styles`` maps a cell to a format: 1 for a date, 2 for a percentage. ``merged`` are ranges
+    of the first sheet; ``head`` stands before each sheet."""
     texts = list(dict.fromkeys(cell for rows in sheets.values() for row in rows for cell in row if type(cell) is str))
 
     def cell_of(name: str, value: Value) -> str:
+        if isinstance(value, str) and value.startswith("="):
+            return f'<c r="{name}"><f>{value[1:]}</f><v></v></c>'
         if isinstance(value, str):
             return f'<c r="{name}" t="s"><v>{texts.index(value)}</v></c>'
         return f'<c r="{name}" s="{(styles or {}).get(name, 0)}"><v>{value}</v></c>'

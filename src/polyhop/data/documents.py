@@ -22,7 +22,7 @@ from polyhop.data.converting.converter import MAX_SECONDS_LOST, SOURCE_CODE, SUF
 from polyhop.errors import DataError
 from polyhop.types import Passage
 
-READING_VERSION = b"3"
+READING_VERSION = b"4"
 """Changes when the same documents give other passages, so that no index of former passages is taken for them."""
 
 _MAX_SUFFIX = 20
@@ -96,8 +96,8 @@ def read_documents(
     files: Iterable[tuple[Path, str]], converter: Converter | None = None
 ) -> Iterator[tuple[Passage | DataError, Path]]:
     """Yield the passages of documents, each with its file, holding one document at a time. A document comes with its
-    source, the relative path that people know it by. Ids are ``relative/path.md#1`` and so on; an empty text has no
-    passages.
+    source, the relative path that people know it by. Ids are ``relative/path.md#1`` and so on; an empty source file
+    has no passages.
 
     A document that cannot be read (encrypted, damaged, only pictures) is one fault, to be raised or counted.
 

@@ -63,8 +63,8 @@ _MARKUP = (*TEXT_CONVERTERS, ".eml", ".mbox")  # parsed as a whole
 
 
 def convert(path: Path, note_guess: Callable[[str], None] = lambda _: None) -> Iterator[Block]:
-    """Yield the non-blank blocks of a document, within the limits; none for an empty text. Call ``note_guess`` with the
-    name of the encoding if that was guessed.
+    """Yield the non-blank blocks of a document, within the limits; none for an empty source file. Call ``note_guess``
+    with the name of the encoding if that was guessed.
 
     Raises:
         DataError: the document cannot be read; the message names no file.
@@ -75,7 +75,7 @@ def convert(path: Path, note_guess: Callable[[str], None] = lambda _: None) -> I
     limit = MAX_MARKUP if suffix in _MARKUP else MAX_BYTES
     if status.st_size > limit:
         raise DataError(f"has {status.st_size:,} bytes; the maximum is {limit:,}")
-    characters, headings, is_empty = 0, 0, suffix in _PAGES or suffix in CONVERTERS
+    characters, headings, is_empty = 0, 0, suffix not in SOURCE_CODE
     for block in _blocks(path, suffix, note_guess):
         if text := tidy(block.text).rstrip():
             characters += len(text) + len(block.caption)

@@ -17,6 +17,7 @@ from polyhop.data.converting.tables import Cell, table_blocks
 
 _MIN_SIZE = 1.15  # of a heading's letters to those of most text
 _MAX_HEADING_WORDS, MAX_HEADING_LINES = 15, 3
+_MAX_HEADING_LEADING = 1.45  # between the lines of a heading, in heights of the line
 _MIN_GAP = 1.2  # between columns, in heights of the line
 _MIN_ROWS, _MAX_CELL_WORDS = 3, 4.0
 _MAX_LEADING = 3.0  # between the rows of a table, in heights of the line
@@ -90,7 +91,7 @@ def _headings_of(lines: Sequence[Line], min_height: float) -> list[Heading]:
         if height < min_height or not height:
             i += 1
             continue
-        while i + length < len(lines) and lines[i + length].height == height:
+        while i + length < len(lines) and _goes_on(lines[i + length - 1], lines[i + length]):
             length += 1
         title = " ".join(line.text.strip() for line in lines[i : i + length])
         is_short = length <= MAX_HEADING_LINES and len(title.split()) <= _MAX_HEADING_WORDS
@@ -98,6 +99,11 @@ def _headings_of(lines: Sequence[Line], min_height: float) -> list[Heading]:
             found.append(Heading(i, length, title, 1))
         i += length
     return found
+
+
+def _goes_on(line: Line, following: Line) -> bool:
+    """Return True if a heading goes on in the line after it: in the same letters, and not further below."""
+    return line.height == following.height and line.y - following.y <= _MAX_HEADING_LEADING * line.height
 
 
 def body_blocks(lines: Sequence[Line], page: int) -> Iterator[Block]:

@@ -16,6 +16,7 @@ from polyhop.data.converting.plain import line_blocks
 
 _HEADERS = ("From", "To", "Cc", "Date", "Subject")
 _SEPARATOR = re.compile(rb"^From [^\n]*\n", re.MULTILINE)
+_QUOTED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)  # a line that would have been taken for a separator
 
 
 def eml_blocks(path: Path) -> Iterator[Block]:
@@ -29,7 +30,7 @@ def mbox_blocks(path: Path) -> Iterator[Block]:
     """Yield the messages of a mailbox, each below its subject."""
     yield Block(path.stem, TITLE)
     for data in _SEPARATOR.split(path.read_bytes())[1:]:
-        message = _parse(data)
+        message = _parse(_QUOTED_FROM.sub(rb"\1", data))
         yield Block(_header(message, "Subject") or "No subject", 1)
         yield from _message_blocks(message)
 

@@ -107,6 +107,8 @@ def _cell_text(element: ElementTree.Element, strings: list[str], formats: list[s
     kind, value = element.get("t", "n"), element.findtext("{*}v") or ""
     if kind == "inlineStr":
         return _text(element)
+    if not value and (formula := element.findtext("{*}f")):  # written by a program that calculates nothing
+        return f"={formula}"
     if kind == "s":
         return strings[int(value)] if value.isdecimal() and int(value) < len(strings) else ""
     if kind == "b":

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,7 @@ _LEADERS = re.compile(r"(?: ?\.){5,}")
 _LINE_END = re.compile(r"\r?\n")
 _WORD = re.compile(r"[^\s\x02\ufffe]+")
 _NUMBERS = re.compile(r"\d+|\b[ivxlc]+\b", re.IGNORECASE)
-_MIN_PAGES = 4  # to recognise running lines
+_MIN_PAGES = 4  # to recognise running lines; among fewer, by their page numbers alone
 
 
 def pdf_blocks(path: Path) -> Iterator[Block]:
@@ -148,9 +149,22 @@ def _without_running_lines(pages: Sequence[list[Line]]) -> list[list[Line]]:
         for _ in range(2):  # a running header may have a page number above or below it
             shapes = [_NUMBERS.sub("0", page[end].text).strip() if page else "" for page in kept]
             usual, count = Counter(shape for shape in shapes if shape).most_common(1)[0] if any(shapes) else ("", 0)
-            if count <= len(pages) / 2 or len(pages) < _MIN_PAGES:
+            few = len(pages) < _MIN_PAGES
+            if count <= len(pages) / 2 or (few and not _are_numbered([page[end].text for page in kept if page])):
                 break
             for page, shape in zip(kept, shapes, strict=True):
                 if shape == usual:
                     del page[end]
     return kept
+
+
+def _are_numbered(lines: Sequence[str]) -> bool:
+    """Return True if lines are the same but for one number, which rises by one from each to the next.
+
+    >>> _are_numbered(["Minutes, 3 May – page 1", "Minutes, 3 May – page 2"]), _are_numbered(["Part 1", "Part 3"])
+    (True, False)
+    """
+    numbers = [[int(number) for number in re.findall(r"\d{1,9}", line)] for line in lines]
+    steps = [[b - a for a, b in zip(*pair, strict=False)] for pair in pairwise(numbers)]
+    same = len({re.sub(r"\d+", "0", line).strip() for line in lines}) == 1
+    return same and len(lines) > 1 and all(sorted(step) == [*[0] * (len(step) - 1), 1] for step in steps) and all(steps)

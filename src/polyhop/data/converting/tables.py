@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice, repeat
+from itertools import chain, count, islice, repeat, takewhile
 from typing import NamedTuple
 
 from polyhop.common.sentences import split_passages
@@ -60,14 +60,14 @@ def table_blocks(table: Iterable[Sequence[Cell]], caption: str = "", page: int |
     """
     rows = (row for row in _spread(table) if any(cell.text for cell in row))
     first = list(islice(rows, _MAX_HEADERS + 1))
-    count, columns = _count_headers(first), max(map(len, first), default=0)
-    names = [_name([row[i].text for row in first[:count] if i < len(row)]) for i in range(columns)]
+    headers, columns = _count_headers(first), max(map(len, first), default=0)
+    names = [_name([row[i].text for row in first[:headers] if i < len(row)]) for i in range(columns)]
     if caption:
         yield Block(caption, page=page)
         caption = caption[:_MAX_CAPTION].rstrip()
     group: list[_Part] = []
     unused = dict.fromkeys(filter(None, names))
-    for row in chain(first[count:], rows):
+    for row in chain(first[headers:], rows):
         parts = _parts(names, row)
         if 1 < columns == len(row) and len({id(cell) for cell in row}) == 1:
             parts = [_Part("", row[0].text)]
@@ -84,7 +84,7 @@ def table_blocks(table: Iterable[Sequence[Cell]], caption: str = "", page: int |
 
 def grid_blocks(grid: Iterable[Sequence[Cell]]) -> Iterator[Block]:
     """Yield the blocks of a sheet: the tables that blank rows separate, each with the single cells above it as its
-    caption.
+    caption. Beside a table, and apart from it by a blank column, there may be another one of other rows.
 
     >>> grid = [["Pumps"], ["", "Name", "Bar", "At"], ["", "P1", "3", "A"], [], ["Seen in May"]]
     >>> [block.text for block in grid_blocks([Cell(text) for text in row] for row in grid)]
@@ -99,9 +99,10 @@ def grid_blocks(grid: Iterable[Sequence[Cell]]) -> Iterator[Block]:
         elif filled:
             captions += filled
         else:
-            margin = min((next(i for i, cell in enumerate(row) if cell.text) for row in rows), default=0)
-            yield from table_blocks((row[margin:] for row in rows), ". ".join(captions))
-            rows, captions = [], []
+            for table in _side_by_side(rows):
+                yield from table_blocks(table, ". ".join(captions))
+                captions = []
+            rows = []
 
 
 def csv_blocks(text: str, delimiter: str = "") -> Iterator[Block]:
@@ -121,6 +122,46 @@ def csv_blocks(text: str, delimiter: str = "") -> Iterator[Block]:
         yield from table_blocks([Cell(cell, i == 0 and _are_names(row)) for cell in row] for i, row in enumerate(rows))
     except csv.Error as error:
         raise DataError(f"not a valid table: line {reader.line_num}: {error}") from None
+
+
+def _side_by_side(rows: Sequence[Sequence[Cell]]) -> list[Iterable[Sequence[Cell]]]:
+    """Return the tables among the rows of a sheet, without blank columns. After a blank column another table begins if
+    its rows are others, such as a sum beside a list; else the column only keeps two of the same table apart."""
+    filled: dict[int, list[int]] = {}
+    for number, row in enumerate(rows):
+        for column, cell in enumerate(row):
+            if cell.text:
+                filled.setdefault(column, []).append(number)
+    margin, end = min(filled, default=0), max(filled, default=-1) + 1
+    if len(filled) == end - margin or any(cell.columns > 1 or cell.rows > 1 for row in rows for cell in row):
+        return [(row[margin:] for row in rows)]
+    tables: list[tuple[list[int], set[int]]] = []
+    for column in sorted(filled):
+        own = set(filled[column])
+        if tables and (column - 1 in filled or not _are_apart(*tables[-1], _run_of(filled, column))):
+            tables[-1][0].append(column)
+            tables[-1][1].update(own)
+        else:
+            tables.append(([column], own))
+    return [_cells_at(rows, columns, numbers) for columns, numbers in tables]
+
+
+def _run_of(filled: Mapping[int, Sequence[int]], column: int) -> set[int]:
+    """Return the rows of a column and of those that follow it without a blank one."""
+    run = takewhile(lambda other: other in filled, count(column))
+    return {number for other in run for number in filled[other]}
+
+
+def _are_apart(columns: Sequence[int], above: Collection[int], beside: Collection[int]) -> bool:
+    """Return True if columns are a table of their own, not of the rows ``beside`` them, and neither has gaps."""
+    whole = all(max(numbers) - min(numbers) < len(numbers) for numbers in (above, beside))
+    return len(columns) > 1 and whole and set(above) != set(beside)
+
+
+def _cells_at(rows: Sequence[Sequence[Cell]], columns: Sequence[int], numbers: Collection[int]) -> list[Sequence[Cell]]:
+    """Return the cells of a table in a sheet. Two below each other are a name and its value, as beside each other."""
+    cells = [[rows[n][c] if c < len(rows[n]) else Cell() for c in columns] for n in sorted(numbers)]
+    return [[row[0] for row in cells]] if len(columns) == 1 and len(cells) == 2 else list(cells)
 
 
 def _spread(table: Iterable[Sequence[Cell]]) -> Iterator[list[Cell]]:
