@@ -56,7 +56,8 @@ class Line:
     """A text after a label, "Label: text".
 
     ``also``: other labels that models write instead. ``nothing``: the word for null. ``bare``: a reply
-    without the label is read, too: its first line is the text.
+    without the label is read, too: its first line is the text, which must end in one of the characters ``ends``, if
+    there are any.
 
     >>> doubt = Line("Doubt", "doubt", nothing="NOTHING")
     >>> doubt.read("Doubt: 1979 is a year.", {}), doubt.read("**Doubt:** nothing.", {}), doubt.write(None)
@@ -68,13 +69,15 @@ class Line:
     also: tuple[str, ...] = ()
     nothing: str = "none"
     bare: bool = False
+    ends: str = ""
     complaint: str = ""
 
     def read(self, text: str, fields: Fields) -> Any:
         value = labelled_value(text, *map(re.escape, (self.label, *self.also)))
         found = clean_value(value)
-        if self.bare and found is None:
-            value = found = text.strip().partition("\n")[0]
+        first = text.strip().partition("\n")[0].rstrip()
+        if self.bare and found is None and first.endswith(tuple(self.ends or [""])):
+            value = found = first
         if value is None:
             raise Malformed(self.complaint or f'a line must be "{self.label}: <{self.label.lower()}>"')
         return None if found and found.strip(" .").casefold() == self.nothing.casefold() else found

@@ -13,6 +13,9 @@ from polyhop.prompts.tasks.base import Fields, Output, Task
 MAX_TURN_CHARS = 600
 """Maximum length of a shown turn, in characters."""
 
+MAX_QUESTION_CHARS = 2000
+"""Maximum length of a rewritten question, in characters: a longer one is a model that repeats itself."""
+
 
 class StandaloneQuestion(Output):
     """A question that can be understood without the conversation."""
@@ -20,6 +23,8 @@ class StandaloneQuestion(Output):
     question: str = Field(description="the last message as one question that can be understood alone")
 
     def missing(self) -> str | None:
+        if len(self.question) > MAX_QUESTION_CHARS:
+            return f"the question must not be longer than {MAX_QUESTION_CHARS:,} characters"
         return None if self.question else "the question must not be empty"
 
 
@@ -36,7 +41,7 @@ CHAT_QUESTION = Task(
     "chat.question",
     fields=("conversation", "question"),
     output=StandaloneQuestion,
-    lines=(Line("Standalone question", "question", also=("rewritten question",), bare=True),),
+    lines=(Line("Standalone question", "question", also=("rewritten question",), bare=True, ends="?？؟"),),
     default={"question": ""},
     show={"conversation": show_conversation},
 )
