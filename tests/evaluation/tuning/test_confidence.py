@@ -12,6 +12,7 @@ import pytest
 from polyhop import Passage, Question, ScriptedLM, evaluate
 from polyhop.engine.calibration import ANY, read_calibration
 from polyhop.errors import UsageError
+from polyhop.evaluation.tuning import confidence
 from polyhop.evaluation.tuning.confidence import fit_confidence
 from tests.kit.terminal import Cli, cli
 
@@ -53,6 +54,30 @@ def test_a_fit_is_better_calibrated_and_orders_better() -> None:
 def test_a_method_with_few_answers_has_the_weights_of_all() -> None:
     fit = fit_confidence([("a", rows()), ("b", rows(20, seed=1))], "m")
     assert set(fit.calibration.methods) == {ANY, "a"}
+
+
+@pytest.fixture
+def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intervals cost most of the time of a fit."""
+    monkeypatch.setattr(confidence, "RESAMPLES", 2)
+
+
+@pytest.mark.usefixtures("_few_resamples")
+def test_unanswerable_questions_count_as_much_as_they_should() -> None:
+    unknown = [row | {"id": f"u{row['id']}", "answers": [], "metrics": {"em": 0.0}} for row in rows(200, seed=2)]
+    lines = [row | {"answers": ["x"]} for row in rows(200)] + unknown
+    full, light, none = (fit_confidence([("a", lines)], "m", share).calibration for share in (1.0, 0.25, 0.0))
+    assert full.reading["constant"] < light.reading["constant"] < none.reading["constant"]
+
+
+@pytest.mark.usefixtures("_few_resamples")
+def test_fifteen_percent_of_the_right_answers_are_not_supported_by_cross_validation() -> None:
+    noise = random.Random(3)
+    lines = rows(120)
+    for row in lines:  # of features that say nothing, a fit makes more on its own answers than on others
+        row["signals"] |= {f"reading {number}": noise.gauss(0, 1) for number in range(20)}
+    right, _ = fit_confidence([("a", lines)], "m").supported
+    assert right == pytest.approx(0.85, abs=0.02)
 
 
 @pytest.mark.parametrize("lines", [[], rows(20), [row | {"metrics": {"em": 1.0}} for row in rows(100)]])

@@ -2,13 +2,13 @@
 
 Two logistic models are fitted by ridge regression: the probability of support, on the features of a reading of the
 cited passages, and the confidence, on ``features_of`` an answer, for each method and for all together. An answer is
-right if its EM is 1. The figures are of cross-validation: all answers to a question are in one fold.
+right if its EM is 1. Figures and thresholds are of cross-validation: all answers to a question are in one fold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias
 from zlib import crc32
 
@@ -64,13 +64,15 @@ class ConfidenceFit:
         return {"calibration": self.file, **shares, "fits": [asdict(fit) for fit in self.fits]}
 
 
-def fit_confidence(runs: Sequence[tuple[str, Sequence[Row]]], model: str) -> ConfidenceFit:
-    """Fit a calibration to runs of a model: a method and the lines of its predictions each.
+def fit_confidence(runs: Sequence[tuple[str, Sequence[Row]]], model: str, unanswerable: float = 1.0) -> ConfidenceFit:
+    """Fit a calibration to runs of a model: a method and the lines of its predictions each. ``unanswerable``: the
+    weight of an answer to a question that has none, for runs that ask more of those than users do.
 
     Raises:
         UsageError: there are too few answers, or none is right or none wrong.
     """
-    rows = [{**row, "method": method, "right": row["metrics"].get("em") == 1.0}
+    rows = [{**row, "method": method, "right": row["metrics"].get("em") == 1.0,
+             "weight": 1.0 if row.get("answers", True) else unanswerable}
             for method, lines in runs for row in lines if row["prediction"] and "signals" in row]  # fmt: skip
     right = [row["right"] for row in rows]
     if len(rows) < MIN_ANSWERS or len(set(right)) < 2:
@@ -81,8 +83,11 @@ def fit_confidence(runs: Sequence[tuple[str, Sequence[Row]]], model: str) -> Con
     fitted = [_fit(part, model) for part in folds]
     after = [_sure(fitted[fold_of(row)], row) for row in rows]
     limits = _quantile([p for p, row in zip(after, rows, strict=True) if row["right"]], WITHHELD)
-    calibration = _fit(rows, model, withhold_below=limits)
-    supported = [_is_supported(fitted[fold_of(row)], row) for row in rows]
+    support = [_support(fitted[fold_of(row)], row) for row in rows]
+    read = [p for p, row in zip(support, rows, strict=True) if row["right"] and _features(row)]
+    supported_from = _quantile(read, DOUBTED) if read else SUPPORTED_FROM
+    calibration = replace(_fit(rows, model), supported_from=supported_from, withhold_below=limits)
+    supported = [p >= supported_from for p in support]
     named = {"all": [True] * len(rows)} | {name: [row["method"] == name for row in rows] for name, _ in runs}
     return ConfidenceFit(
         calibration,
@@ -92,38 +97,38 @@ def fit_confidence(runs: Sequence[tuple[str, Sequence[Row]]], model: str) -> Con
     )
 
 
-def _fit(rows: Sequence[Row], model: str, withhold_below: float | None = None) -> Calibration:
-    """Fit the probability of support, the threshold of support, and the confidence of each method."""
+def _fit(rows: Sequence[Row], model: str) -> Calibration:
+    """Fit the probability of support, and the confidence of each method."""
     read = [row for row in rows if _features(row)]
-    reading = fit_logistic([{"constant": 1.0, **_features(row)} for row in read], [row["right"] for row in read])
-    sure = [
-        logistic(reading, {"constant": 1.0, **_features(row)}) * bool(row["signals"].get("agrees"))
-        for row in read
-        if row["right"]
-    ]
-    threshold = _quantile(sure, DOUBTED) if sure else SUPPORTED_FROM
-    bare = Calibration(model, {}, reading, threshold, withhold_below)
+    reading = _fit_rows([{"constant": 1.0, **_features(row)} for row in read], read)
+    bare = Calibration(model, {}, reading)
     methods = {ANY: rows} | {name: [row for row in rows if row["method"] == name] for name in _names(rows)}
     weights = {
-        name: fit_logistic([_answer_features(bare, row) for row in part], [row["right"] for row in part])
+        name: _fit_rows([_answer_features(bare, row) for row in part], part)
         for name, part in methods.items()
         if len(part) >= MIN_ANSWERS or name == ANY
     }
-    return Calibration(model, weights, reading, threshold, withhold_below)
+    return Calibration(model, weights, reading)
 
 
-def fit_logistic(features: Sequence[Weights], truth: Sequence[bool]) -> Weights:
-    """Fit the weights of features by Newton's method; the constant has no penalty."""
+def _fit_rows(features: Sequence[Weights], rows: Sequence[Row]) -> Weights:
+    return fit_logistic(features, [row["right"] for row in rows], [row["weight"] for row in rows])
+
+
+def fit_logistic(features: Sequence[Weights], truth: Sequence[bool], counts: Sequence[float] = ()) -> Weights:
+    """Fit the weights of features by Newton's method; the constant has no penalty. ``counts``: how much each case
+    counts, by default as much as every other."""
     if not features:
         return {}
     names = list(features[0])
     table = np.array([[row[name] for name in names] for row in features], dtype=np.float64)
     right, weights = np.array(truth, dtype=np.float64), np.zeros(len(names))
+    count = np.array(counts or [1.0] * len(truth))
     penalty = np.diag([1e-6 if name == "constant" else PENALTY for name in names])
     for _ in range(30):
         chance = 1 / (1 + np.exp(-table @ weights))
-        slope = table.T @ (chance - right) + penalty @ weights
-        weights -= np.linalg.solve((table.T * (chance * (1 - chance))) @ table + penalty, slope)
+        slope = table.T @ (count * (chance - right)) + penalty @ weights
+        weights -= np.linalg.solve((table.T * (count * chance * (1 - chance))) @ table + penalty, slope)
     return {name: round(float(weight), 3) for name, weight in zip(names, weights, strict=True)}
 
 
@@ -138,11 +143,12 @@ def _sure(calibration: Calibration, row: Row) -> float:
     return logistic(weights, _answer_features(calibration, row))
 
 
-def _is_supported(calibration: Calibration, row: Row) -> bool:
+def _support(calibration: Calibration, row: Row) -> float:
+    """Return the probability that the cited passages give the answer; 0 if they give another, or none is known."""
     read = calibration.support(BlindReading(None, row["signals"].get("support"), features=_features(row)))
     if read is None:
-        return bool(row["support"] == "supported")
-    return bool(row["signals"].get("agrees")) and read >= calibration.supported_from
+        return float(row["support"] == "supported")
+    return read * bool(row["signals"].get("agrees"))
 
 
 def _features(row: Row) -> dict[str, float]:
