@@ -247,7 +247,12 @@ def test_thoughts_and_signatures_go_back_with_the_calls() -> None:
 def test_calls_beyond_the_most_of_a_reply_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their ids would take longer than all else: each is made of the whole conversation."""
     made: list[int] = []
-    monkeypatch.setattr("polyhop.lm.wire.call_id", lambda request, index: made.append(index) or f"c{index}")
+
+    def counted(request: Request, index: int) -> str:
+        made.append(index)
+        return call_id(request, index)
+
+    monkeypatch.setattr("polyhop.lm.wire.call_id", counted)
     reply = chat({"tool_calls": [row('{"query": "a"}', id="0")] * 100_000})
     assert len(reply.tool_calls) == len({call.id for call in reply.tool_calls}) == len(made) == MAX_CALLS
 
