@@ -9,10 +9,13 @@ from typing import NamedTuple
 import pytest
 
 from polyhop import Pipeline
-from polyhop.lm.pocket.reading.answer import solve
+from polyhop.lm.pocket.reading.answer import read_path, solve
+from polyhop.lm.pocket.reading.compare import compare
 from polyhop.lm.pocket.reading.comparison import canonical, find_comparison
+from polyhop.lm.pocket.reading.judge import sufficiency
 from polyhop.lm.pocket.reading.passage import parse_passage
 from polyhop.lm.pocket.reading.quantities import find_quantities
+from polyhop.lm.pocket.reading.question import parse_question
 from polyhop.lm.pocket.reading.weighing import best_answer
 from polyhop.lm.pocket.tasks import do
 from polyhop.types import Passage
@@ -106,6 +109,39 @@ def test_a_draw_and_what_cannot_be_compared_are_said(texts: tuple[str, ...], que
     assert solution.answer == answer
 
 
+SHELLEY = (
+    "Percy Shelley: Percy Shelley was a poet, born in Sussex in 1792. He drowned and died in 1822.",
+    "Mary Godwin: Mary Godwin was a novelist, born in 1797. In 1816 she married Percy Shelley. She died in 1851.",
+    "Ada Byron: Ada Byron was a poet, born in London in 1788. She died in 1824.",
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "texts", "answer"),
+    [
+        ("Who died first, Ada Byron or Percy Shelley?", SHELLEY, "Percy Shelley"),
+        ("Who died first, Ada Byron or Percy Shelley?", SHELLEY[1:], None),
+        ("Who was born first, Ada Byron or Percy Shelley?", SHELLEY[1:], None),
+        ("Were Ada Byron and Percy Shelley from the same city?", SHELLEY, None),
+        ("Which actor is known from both Ada Byron and Percy Shelley?", SHELLEY, None),
+    ],
+)
+def test_a_date_of_something_or_someone_else_decides_nothing(
+    question: str, texts: tuple[str, ...], answer: str | None
+) -> None:
+    parsed = parse_question(question)
+    assert parsed.comparison
+    pages = [parse_passage(page) for page in passages(*texts)]
+    assert compare(parsed, parsed.comparison, pages).answer == answer
+
+
+def test_a_path_without_one_of_two_dates_is_not_enough() -> None:
+    pages = passages(*SHELLEY)
+    question = "Who died first, Ada Byron or Percy Shelley?"
+    assert sufficiency(read_path(question, [pages[2], pages[0]])) > 0.5
+    assert sufficiency(read_path(question, [pages[2], pages[1]])) == 0.0
+
+
 def test_a_question_and_the_same_with_its_names_swapped_are_read_alike() -> None:
     for question in ("What is wider, our gate or the drilling rig?", "Who is older, Ann Lee or Tom Reed?"):
         assert canonical(question) == canonical(_swapped(question))
@@ -132,7 +168,7 @@ def test_nothing_is_known_of_two_things_without_passages() -> None:
         ("Does a day of the barn or of the mill cost more?", ("barn", "mill"), "choice", "value"),
         ("Did more people come (on foot) from Larn or from Ost Hill?", ("Larn", "Ost Hill"), "choice", "value"),
         ("Who drove a lap faster in 2023, Ann Lee or Tom Reed?", ("Ann Lee", "Tom Reed"), "choice", "value"),
-        ("Do the baker and the miller live in the same town?", ("baker", "miller"), "same", "value"),
+        ("Do the baker and the miller live in the same town?", ("baker", "miller"), "same", "name"),
         ("Is the mill older than the barn?", ("mill", "barn"), "truth", "birth date"),
     ],
 )

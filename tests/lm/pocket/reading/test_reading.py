@@ -6,6 +6,7 @@ import pytest
 
 from polyhop.lm.pocket.reading.answer import (
     MAX_CACHED_READINGS,
+    as_answer,
     bridge,
     bridge_candidates,
     next_query,
@@ -14,7 +15,7 @@ from polyhop.lm.pocket.reading.answer import (
     unmet_words,
 )
 from polyhop.lm.pocket.reading.answer import _read_path as cached_readings
-from polyhop.lm.pocket.reading.candidates import rank_candidates
+from polyhop.lm.pocket.reading.candidates import Candidate, rank_candidates
 from polyhop.lm.pocket.reading.chain import decompose, find_page, follow_chain
 from polyhop.lm.pocket.reading.compare import compare
 from polyhop.lm.pocket.reading.facts import facts
@@ -205,6 +206,20 @@ def test_a_year_is_taken_from_a_date_and_a_measure_keeps_its_unit() -> None:
     tower = [page("Ost Tower", "Ost Tower is a tower that was opened on 3 May 1907. It is 81 metres high.")]
     assert solve("In what year was Ost Tower opened?", tower).answer == "1907"
     assert solve("How high is Ost Tower?", tower).answer == "81 metres"
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "answer"),
+    [
+        ("Which journal did Ida Kuhn found?", "the scientific journal Nautilus", "Nautilus"),
+        ("Which metal did Ida Kuhn find?", "the metal kuhnium", "kuhnium"),
+        ("Which lake did Ida Kuhn cross?", "Lake Orvil", "Lake Orvil"),
+        ("In which county was Ida Kuhn born?", "the county town of Norland", "the county town of Norland"),
+    ],
+)
+def test_a_name_is_given_without_the_noun_that_was_asked_for(question: str, text: str, answer: str) -> None:
+    read = page("Ida Kuhn", f"{text}.")
+    assert as_answer(parse_question(question), Candidate(text, 0.0, read, read.mention_at(0, len(text)))) == answer
 
 
 def test_candidates_are_ranked_once_each() -> None:

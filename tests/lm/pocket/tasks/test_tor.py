@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from polyhop.data.corpora import open_corpus
 from tests.lm.pocket.scene import ANDERS, FERRY, MILL, QUESTION, ask
 
 
@@ -39,11 +40,26 @@ async def test_the_merged_review_holds_review_and_missing_piece() -> None:
     assert (accepted["answer"], accepted["information"]) == ("Bremen", None)
 
 
-async def test_fusion_reads_the_evidence_again_and_counts_the_answers() -> None:
+async def test_fusion_reads_the_passages_together_whatever_the_wrong_paths_say() -> None:
     good = {"passages": [MILL, ANDERS], "answer": "Bremen", "analysis": None}
     stray = {"passages": [FERRY], "answer": "Lisbon", "analysis": None}
-    fused = await ask("tor.fuse", question=QUESTION, evidence=[stray, good], mode="evidence")
+    fused = await ask("tor.fuse", question=QUESTION, evidence=[stray, good, *[stray] * 20], mode="evidence")
     assert fused["answer"] == "Bremen"
+
+
+async def test_fusion_of_the_demo_set_prefers_what_leads_on_from_the_name_asked_about() -> None:
+    question = "In which city was the engineer who designed the Széchenyi Chain Bridge born?"
+    of = {passage.title: passage for passage in open_corpus("demo")}
+    paths = (
+        ("Széchenyi Chain Bridge", "William Tierney Clark"),
+        ("Menai Suspension Bridge", "Budapest", "Clifton Suspension Bridge"),
+        ("Budapest", "John von Neumann"),
+    )
+    evidence = [{"passages": [of[title] for title in path], "answer": None, "analysis": None} for path in paths]
+    assert (await ask("tor.fuse", question=question, evidence=evidence, mode="evidence"))["answer"] == "Bristol"
+
+
+async def test_fusion_of_analyses_counts_the_answers() -> None:
     answers: list[str] = ["Lisbon", "Bremen", "Lisbon", "Bremen", "Bremen"]
     bare: list[dict[str, Any]] = [{"passages": [], "answer": answer, "analysis": None} for answer in answers]
     heard = await ask("tor.fuse", question=QUESTION, evidence=bare, mode="analysis")

@@ -223,9 +223,23 @@ def as_answer(parsed: ParsedQuestion, candidate: Candidate) -> str:
     text, mention = candidate.text, candidate.mention
     if parsed.type == "year" and mention.kind == "date" and (date := parse_date(text)) and date.year:
         return str(date.year)
+    if parsed.head and parsed.type != "number":
+        text = _without_noun(text, parsed.head)
     after = "".join(candidate.page.tokens[mention.last : mention.last + 1])
     is_measure = parsed.type == "number" and parsed.head is None and mention.kind == "number"
     return f"{text} {after}" if is_measure and after in word_tables().units else text
+
+
+def _without_noun(text: str, noun: str) -> str:
+    """A name without the noun that was asked for before it: "the journal Nature" to "which journal"."""
+    tokens = text.split()
+    for i, token in enumerate(tokens[:-1]):
+        if not token.islower():
+            break
+        if stem_of(token) == noun:
+            rest = tokens[i + 1 :]
+            return " ".join(rest) if len(rest) == 1 or not rest[0][0].islower() else text
+    return text
 
 
 # --- the next query ---------------------------------------------------------------------------------------------------

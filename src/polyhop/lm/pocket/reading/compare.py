@@ -20,7 +20,8 @@ from polyhop.lm.pocket.reading.text import content_stems, parse_date, stem_weigh
 
 _WORKS = re.compile(r"\b(?:films?|movies?|songs?|books?|novels?|albums?)\b", re.IGNORECASE)
 _YEAR = re.compile("1[5-9][0-9]{2}|20[0-9]{2}")
-_DATES = frozenset({"birth date", "death date", "start", "release"})
+_OF_LIFE = frozenset({"birth date", "death date"})
+DATES = _OF_LIFE | {"start", "release"}
 _MAX_FACTS = 16  # of a side, that are paired
 _ALIKE = 0.8  # weight of what introduces both values, beside the values' own
 _DRAW = 0.5  # off what introduces two values, if they are equal: seldom is that asked
@@ -79,7 +80,8 @@ def compare(parsed: ParsedQuestion, comparison: Comparison, pages: Sequence[Pars
     pages = sorted(pages, key=lambda page: (page.title, page.text))  # no value depends on their order
     via = via_of(parsed, comparison)
     first, second = (_side(option, comparison, via, parsed, pages) for option in comparison.options)
-    if comparison.how in ("choice", "truth", "same") and not via and None in (first.value, second.value):
+    is_value = comparison.how in ("choice", "truth", "same") and comparison.what != "name"
+    if is_value and not via and None in (first.value, second.value):
         first, second = _measured(comparison, pages, first, second)
     return Verdict(_decide(parsed, comparison, first, second), (first, second))
 
@@ -113,13 +115,15 @@ def _side(
         source = linked[0]
         name = source.name if parsed.type == "person" else name  # "who" asks for the director, "which" for the film
     value = _value(comparison, source)
-    settled = value is not None or comparison.what in ("terms", "class", "value")
+    settled = value is not None or comparison.what in ("terms", "class", "value", "name")
     return Side(name, page, source, value, None if settled else f"{source.name} {comparison.what}")
 
 
 def _measured(comparison: Comparison, pages: Sequence[ParsedPassage], first: Side, second: Side) -> tuple[Side, Side]:
     """The two sides with the two quantities that passages state of them most alike and nearest to the measure."""
     left, right = find_facts(comparison.options, comparison.measure, pages)
+    if comparison.what in _OF_LIFE:  # "died in 1989" says nothing of a birth
+        left, right = ([fact for fact in side if fact.measure > 0] for side in (left, right))
     pairs = [
         (_pair_score(comparison, a, b), a, b)
         for a in _promising(comparison, left)
@@ -218,7 +222,7 @@ def _decide(parsed: ParsedQuestion, comparison: Comparison, first: Side, second:
 def _same(what: str, first: str, second: str) -> bool | None:
     if what == "country":
         return (country_of(first) or fold(first)) == (country_of(second) or fold(second))
-    if what in _DATES:
+    if what in DATES:
         left, right = parse_date(first), parse_date(second)
         return bool(left and right and left.year == right.year)
     for a, b in _alike(first, second):
@@ -297,7 +301,7 @@ def _common(parsed: ParsedQuestion, first: Side, second: Side) -> str | None:
             if m.kind == "name" and m.folded in shared and m.folded not in fold(parsed.text)
         ]
         return places[-1].text if parsed.head == "country" and places else (places[0].text if places else None)
-    return _shared_class(first.page, second.page)
+    return _shared_class(first.page, second.page) if parsed.type == "thing" else None
 
 
 def _shared_class(first: ParsedPassage, second: ParsedPassage) -> str | None:

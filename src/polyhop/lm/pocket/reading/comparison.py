@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from polyhop.common.text import STOP_WORDS
-from polyhop.lm.pocket.reading.tables import measures
+from polyhop.lm.pocket.reading.tables import measures, words
 from polyhop.lm.pocket.reading.text import TOKEN, name_before, name_from, stem_of, stem_weight
 
 
@@ -17,9 +17,9 @@ class Comparison:
     """Two things that a question compares.
 
     ``how``: "choice" of the one whose value wins; "truth" of the first one's value being the winning one; "same" value;
-    "both" are described; one "fits" a description; something "common". ``what``: a relation, or "value", "terms" or
-    "class". ``wins``: the sign of the winning value by dimension, the likeliest first. ``measure``: the weights of the
-    stems that may stand beside a value.
+    "both" are described; one "fits" a description; something "common". ``what``: a relation, or "value", "name",
+    "terms" or "class". ``wins``: the sign of the winning value by dimension, the likeliest first. ``measure``: the
+    weights of the stems that may stand beside a value.
     """
 
     options: tuple[str, str]
@@ -50,6 +50,7 @@ _SAMES = (
     (r"(?:released|come out) in the same year", "release"),
     (r"same|equal(?:ly)?|as \w+ as", "value"),
 )
+_NAMED = frozenset({"person", "group", "place"})  # types of what has a name and no value
 _COMMON_WORDS = r"in common|common|mutual|shared?|both"
 _DESCRIBED = (
     r"(?:the )?(?:directors?|performers?|composers?|authors?|writers?|painters?|designers?) of (?:both )?(?:the )?"
@@ -112,6 +113,7 @@ def find_comparison(text: str, yes_or_no: bool) -> Comparison | None:
         how = "choice" if wins else "fits"
     elif yes_or_no:
         same = next((fact for pattern, fact in _SAMES if _says(pattern, rest)), None)
+        same = "name" if same == "value" and _same_named(rest) else same
         how, what = ("same", same) if same else ("both", "terms")
     elif _says(_COMMON_WORDS, rest) or text.startswith(left):
         how, what = "common", "class"
@@ -264,6 +266,13 @@ def ends_name(word: str) -> bool:
     table, lowered = measures(), word.lower()
     known = any(lowered in words for words in (table.wins, table.groups, table.verbs, table.empty, STOP_WORDS))
     return known or lowered.endswith(("ed", "s"))
+
+
+def _same_named(rest: str) -> bool:
+    """True if what is to be the same has a name: "the same chemist"."""
+    found = re.search(r"\bsame (?P<phrase>(?:[\w-]+ ?){1,3})", rest, re.IGNORECASE)
+    types = words().type_of_noun
+    return found is not None and any(types.get(word.lower()) in _NAMED for word in found["phrase"].split())
 
 
 def _says(pattern: str, text: str) -> bool:

@@ -23,6 +23,7 @@ _NAMED, _TITLED, _PARTLY = 1.0, 0.8, 0.6  # strength of a mention: of all words,
 _BESIDE = 1.5  # times a mention right before the quantity: "Skua 300 m"
 _FADING = 0.8  # of a mention: per sentence without another one, and per other name before the quantity
 _REACH = 6.0  # tokens over which a word of the measure loses its weight
+_OPENS = 2  # tokens of a sentence of an article in which its own subject gives way to another one
 _LABEL = 3  # tokens before a quantity that introduce it
 _MAX_WORDS = 2  # of a measure that count
 _HEADED = 3  # tokens after an article in which a word of the measure heads its phrase: "a total height of"
@@ -182,6 +183,7 @@ def _facts(
     title = list(map(stem_of, TOKEN.findall(page.title)))
     titled = [i for i, name in enumerate(names) if set(name) <= set(title)]
     subject = _Mention(-1, titled[0], _TITLED) if len(titled) == 1 else None
+    is_article = bool(page.folded_name) and page.folded.strip().startswith(page.folded_name)
     for unit in _units(page) if quantities else ():
         mentions = sorted(
             mention for i, name in enumerate(names)
@@ -204,7 +206,10 @@ def _facts(
                 described = _described(page, unit, token, quantity, measure)
                 yield mention, Fact(quantity, page, about, *described, written, bool(unit.keys), unit.first)
         if len({mention.thing for mention in mentions}) == 1 and not unit.keys:
-            subject = mentions[-1]
+            if not is_article or mentions[-1].thing in titled or mentions[0].token - unit.first < _OPENS:
+                subject = mentions[-1]
+            elif not titled:
+                subject = None  # "She married Tom Reed. She died in 1851."
         elif mentions or _opens_another(page, unit):
             subject = None
         if subject is not None and subject.thing not in titled:

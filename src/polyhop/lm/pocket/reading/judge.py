@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from polyhop.common.text import find_folded, fold
 from polyhop.lm.pocket.reading.answer import PathReading, Solution, as_answer, read_path
 from polyhop.lm.pocket.reading.candidates import names_page
+from polyhop.lm.pocket.reading.compare import DATES
 from polyhop.lm.pocket.reading.passage import ParsedPassage, share_of
 from polyhop.lm.pocket.reading.tables import blends, weights
 from polyhop.types import Passage, Span
@@ -107,7 +108,8 @@ def relevance(reading: PathReading) -> float:
 def sufficiency(reading: PathReading) -> float:
     """The probability that a path suffices to answer the question; 0 if it gives no answer."""
     solution = reading.solution
-    undecided = solution.verdict is not None and solution.verdict.answer is None and not solution.ranked
+    verdict = solution.verdict
+    undecided = verdict is not None and verdict.answer is None and (not solution.ranked or _lacks_dates(reading))
     if not reading.pages or solution.answer is None or undecided:
         return 0.0
     odds = log_odds(weights().sufficiency, sufficiency_features(reading))
@@ -115,6 +117,12 @@ def sufficiency(reading: PathReading) -> float:
         blend = blends().document_sufficiency if reading.of_documents else blends().sufficiency
         odds = blend.log_odds(odds, reading.output.sufficiency)
     return _probability(odds)
+
+
+def _lacks_dates(reading: PathReading) -> bool:
+    """True for a comparison of two dates of which a path of articles lacks one: no choice can be read without it."""
+    comparison = None if reading.of_documents else reading.parsed.comparison
+    return comparison is not None and comparison.how == "choice" and comparison.what in DATES
 
 
 def log_odds(table: dict[str, float], features: dict[str, float]) -> float:

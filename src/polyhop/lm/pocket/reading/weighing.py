@@ -24,6 +24,7 @@ _FEW = 2  # passages that are read as they are
 _MAX_PASSAGES = 40  # that are weighed
 _MAX_PAIRED = 6  # most promising passages that are read in pairs
 _PARTIAL = 0.7  # share of a span's probability that counts if the answer only overlaps it
+_UNNAMED_WEIGHT = 0.5  # of a pair without a passage about what the question names, if there is one
 _PASSED_ON = 0.6  # share of a passage's relevance that counts for the passages it names
 _PAIRS_WEIGHT = 0.1  # of the answers read off pairs of own documents' passages, beside those read off single ones
 
@@ -65,7 +66,7 @@ def weigh_answers(question: str, passages: Sequence[Passage]) -> WeighedAnswer:
 def _heaviest(
     totals: Mapping[str, float], strongest: Mapping[str, tuple[float, Solution]], whole: Solution
 ) -> WeighedAnswer:
-    if not totals:
+    if not any(totals.values()):
         return WeighedAnswer(whole.answer, whole, answer_probabilities(whole).get(whole.answer or "", 0.0))
     best = max(totals, key=lambda answer: totals[answer])
     return WeighedAnswer(best, strongest[best][1], totals[best] / (sum(totals.values()) or 1.0))
@@ -105,16 +106,24 @@ def _weigh_pairs(
     strongest: dict[str, tuple[float, Solution]] = {}
     pairs = list(combinations(_most_promising(question, passages), 2))
     predict(question, pairs)  # in one batch
+    named = _named(question, passages)
     for pair in pairs:
         solution = read_path(question, pair).solution
         if whole.narrowed and not solution.narrowed:
             continue  # the chain got further in the whole than in this pair
         promise = max(_pair_promise(question, pair), _pair_promise(question, pair[::-1])) ** 2
+        promise *= 1.0 if not named or any(passage in named for passage in pair) else _UNNAMED_WEIGHT
         for answer, share in answer_probabilities(solution).items():
             totals[answer] += promise * share
             if answer not in strongest or promise * share > strongest[answer][0]:
                 strongest[answer] = (promise * share, solution)
     return totals, strongest
+
+
+def _named(question: str, passages: Sequence[Passage]) -> list[Passage]:
+    """The passages about what the question names."""
+    matches = read_path(question, passages).matches.by_page
+    return [passage for passage, match in zip(passages, matches, strict=False) if match.title_in_question]
 
 
 def correct_probability(question: str, passages: Sequence[Passage], weighed: WeighedAnswer) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from polyhop.common.text import counted, normalise
+from polyhop.common.text import normalise
 from polyhop.lm.pocket.reading.answer import UNKNOWN, PathReading, bridge, next_query, read_path
 from polyhop.lm.pocket.reading.documents import described
 from polyhop.lm.pocket.reading.judge import answer_probabilities, relevance, sufficiency
@@ -75,19 +75,13 @@ def enough(fields: Fields) -> Value:
 
 
 def fuse(fields: Fields) -> Value:
-    """Answer from all evidence: by reading its passages together, or by a vote of its pieces."""
+    """Answer by reading the passages of all evidence together; from analyses alone, by a vote of its pieces."""
     question, evidence = fields["question"], fields["evidence"]
     passages = list(dict.fromkeys(passage for piece in evidence for passage in piece["passages"]))
-    if fields.get("mode") == "paragraph" or read_path(question, passages).of_documents:
+    if passages and fields.get("mode") != "analysis":
         return answer_from_passages(question, passages)
     votes = _votes(question, evidence)
-    if not votes:
-        return {"rationale": None, "answer": UNKNOWN}
-    answer = max(votes.values(), key=lambda vote: vote[0])[1]
-    return {
-        "rationale": f"{counted(len(evidence), 'pieces of evidence')}; most weight is on {answer}.",
-        "answer": answer,
-    }
+    return {"rationale": None, "answer": max(votes.values(), key=lambda vote: vote[0])[1] if votes else UNKNOWN}
 
 
 def _votes(question: str, evidence: Sequence[Fields]) -> dict[str, tuple[float, str]]:
