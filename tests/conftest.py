@@ -27,12 +27,15 @@ KINDS = ("shared", "postgres", "extra", "browser")
 """Marks of tests that need more than the core; any other test is of the kind ``core``."""
 
 LONGEST = (
-    "tests/serve/test_page_browser.py",
+    "tests/serve/page/test_drawings_browser.py",
+    "tests/serve/page/test_attacks_browser.py",
     "tests/docs/test_followed.py",
     "tests/docs/test_examples.py",
     "tests/evaluation/test_ray.py",
     "tests/lm/pocket/test_shared.py",
-    "tests/serve/test_upload_browser.py",
+    "tests/serve/page/test_asking_browser.py",
+    "tests/serve/page/test_upload_browser.py",
+    "tests/serve/page/test_looks_browser.py",
     "tests/lm/pocket/tasks/test_robust.py",
     "tests/serve/test_uploads.py",
     "tests/faults/test_vicious.py",

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.kit.browser import CHROMIUM, PATIENCE, inside, launched
+from tests.kit.browser import CHROMIUM, Tabs, launched, loaded_fonts
 from tests.kit.doc_pages import DOCS
+from tests.kit.drawings import inside
 from tests.kit.site import VIEWS, faults, served
 
 PAGES = ("index.html", "404.html", "own-documents.html", "methods/tor.html", "reference/settings.html", "serve.html")
@@ -42,54 +43,49 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with launched() as opened:
-        yield opened
+def tabs() -> Iterator[Tabs]:
+    with launched() as browser:
+        yield Tabs(browser)
+
+
+@pytest.fixture
+def tab(tabs: Tabs) -> Iterator[Any]:
+    yield tabs.new(viewport={"width": 1440, "height": 900})
+    tabs.close()
 
 
 @pytest.mark.parametrize(("scheme", "width"), VIEWS)
-def test_pages_load_nothing_from_elsewhere_and_axe_is_content(site: str, browser: Any, scheme: str, width: int) -> None:
-    assert list(faults(browser, site, PAGES, scheme, width)) == []
+def test_pages_load_nothing_from_elsewhere_and_axe_is_content(site: str, tabs: Tabs, scheme: str, width: int) -> None:
+    assert list(faults(tabs, site, PAGES, scheme, width)) == []
 
 
-def test_the_type_is_that_of_the_page(site: str, browser: Any) -> None:
-    tab = browser.new_page()
-    tab.set_default_timeout(PATIENCE)
+def test_the_type_is_that_of_the_page(site: str, tab: Any) -> None:
     tab.goto(f"{site}index.html")
-    loaded = (
-        "document.fonts.ready.then(() => [...document.fonts].filter((f) => f.status === 'loaded').map((f) => f.family))"
-    )
-    assert {family.strip('"') for family in tab.evaluate(loaded)} == {"Inter", "Source Serif 4"}
-    tab.close()
+    assert loaded_fonts(tab, "Inter", "Source Serif 4") == ["Inter", "Source Serif 4"]
 
 
-def test_the_search_finds_a_page(site: str, browser: Any) -> None:
-    tab = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
-    tab.set_default_timeout(PATIENCE)
+def test_the_search_finds_a_page(site: str, tab: Any) -> None:
     tab.goto(f"{site}index.html")
-    # Typed, not filled in: the search listens to keys, and would not notice a text filled in once it is ready.
+    # It says so once it has its index, and listens to keys: a text that is filled in goes unnoticed.
+    tab.wait_for_selector(".md-search-result__meta >> text=Type to start searching", state="attached")
     tab.locator("input.md-search__input").press_sequentially("calibration")
     tab.wait_for_selector(".md-search-result__item a[href*='trust.html']")
-    tab.context.close()
 
 
 @pytest.mark.parametrize(
     "name", ["images/tree-light", "images/layers", "methods/tor", "methods/ge", "methods/searchain"]
 )
-def test_no_line_of_a_drawing_crosses_a_text(browser: Any, name: str) -> None:
-    tab = browser.new_page()
+def test_no_line_of_a_drawing_crosses_a_text(tab: Any, name: str) -> None:
     tab.goto((DOCS / f"{name}.svg").as_uri())
     drawn = tab.evaluate(LINES_AND_TEXTS)
-    tab.close()
     assert drawn["points"]
     assert [text for text, box in drawn["texts"] if any(inside(point, box, -1) for point in drawn["points"])] == []
 
 
-def test_a_drawing_follows_the_colour_scheme(browser: Any) -> None:
+def test_a_drawing_follows_the_colour_scheme(tab: Any) -> None:
     grounds = []
+    tab.goto((DOCS / "methods" / "tor.svg").as_uri())
     for scheme in ("light", "dark"):
-        tab = browser.new_context(color_scheme=scheme).new_page()
-        tab.goto((DOCS / "methods" / "tor.svg").as_uri())
+        tab.emulate_media(color_scheme=scheme)
         grounds.append(tab.evaluate("getComputedStyle(document.querySelector('.ground')).fill"))
-        tab.context.close()
     assert grounds == ["rgb(247, 246, 242)", "rgb(21, 23, 28)"]

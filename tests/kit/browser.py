@@ -7,9 +7,8 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,11 @@ ARGUMENTS = [
 PATIENCE = 120_000
 """Maximum milliseconds for a page on a busy machine."""
 
+MARKS = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")]
+"""Marks of a test that needs a browser."""
+
 AXE = Path(os.environ.get("POLYHOP_AXE") or Path(__file__).parents[2] / ".cache" / "axe") / "node_modules/axe-core"
+needs_axe = pytest.mark.skipif(not AXE.is_dir(), reason=f"axe-core is not installed at {AXE.parents[1]}: make axe")
 
 
 @contextmanager
@@ -41,6 +44,38 @@ def launched() -> Iterator[Any]:
         browser = running.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS, timeout=PATIENCE)
         yield browser
         browser.close()
+
+
+class Tabs:
+    """New tabs of a browser in shared contexts: a context of its own doubles the time that a tab takes."""
+
+    def __init__(self, browser: Any) -> None:
+        self._browser = browser
+        self._contexts: dict[bool, Any] = {}
+        self._open: list[Any] = []
+
+    def new(self, *, viewport: Any = None, bypass_csp: bool = False, **media: str) -> Any:
+        """Return an empty tab. ``media`` are those of Playwright's ``emulate_media``."""
+        if bypass_csp not in self._contexts:
+            self._contexts[bypass_csp] = self._browser.new_context(bypass_csp=bypass_csp)
+            self._contexts[bypass_csp].set_default_timeout(PATIENCE)
+        tab = self._contexts[bypass_csp].new_page()
+        self._open.append(tab)
+        if viewport:
+            tab.set_viewport_size(viewport)
+        if media:
+            tab.emulate_media(**media)
+        return tab
+
+    def close(self) -> None:
+        """Close the tabs, and clear what their pages stored: the next ones share their contexts."""
+        for tab in self._open:
+            if tab.url.startswith("http"):
+                origin = "/".join(tab.url.split("/")[:3])
+                told = {"origin": origin, "storageTypes": "local_storage"}
+                tab.context.new_cdp_session(tab).send("Storage.clearDataForOrigin", told)
+            tab.close()
+        self._open.clear()
 
 
 @contextmanager
@@ -81,83 +116,86 @@ def undirected(text: str) -> str:
     return re.sub("[\u202a-\u202e\u2066-\u2069]", "", text)
 
 
+UNFOLD = """async () => {
+    for (;;) {
+        const folded = [...document.querySelectorAll("details:not([open])")];
+        if (!folded.length && !document.querySelector("[aria-busy=true]")) return true;
+        const toggled = (each) => new Promise((done) => each.addEventListener("toggle", done, { once: true }));
+        const opened = folded.map(toggled); // after the page's own listeners, which fill them
+        for (const each of folded) each.open = true;
+        await Promise.all(opened);
+        if (!folded.length) await new Promise(requestAnimationFrame);
+    }
+}"""
+SETTLE = """async () => {
+    const frame = () => new Promise(requestAnimationFrame);
+    const fits = (drawing) =>
+        !drawing.clientWidth || Number(drawing.querySelector(".lines").getAttribute("width")) === drawing.clientWidth;
+    const places = () => JSON.stringify(
+        [...document.querySelectorAll(".drawing, .node")].map((each) => each.getBoundingClientRect())
+    );
+    for (let before = null; ; ) {
+        await document.fonts.ready;
+        await frame();
+        await frame(); // observers of sizes have been called, and have laid out anew
+        for (const each of document.getAnimations()) if (each instanceof CSSTransition) each.finish();
+        const now = places();
+        const drawings = [...document.querySelectorAll(".drawing:has(> .lines)")];
+        const whole = document.fonts.status === "loaded" && drawings.every(fits);
+        if (whole && now === before) return true;
+        before = now;
+    }
+}"""
+
+
+def unfold(tab: Any) -> None:
+    """Open every folded part, those that come to light in them too, and wait until they are filled."""
+    tab.wait_for_function(UNFOLD)
+
+
+def settle(tab: Any) -> None:
+    """Wait until the page stands still: fonts loaded, drawings laid out for their width, transitions at their end."""
+    tab.wait_for_function(SETTLE)
+
+
+def resize(tab: Any, width: int, height: int = 900) -> None:
+    """Change the size of the window, and wait until the page has it."""
+    tab.set_viewport_size({"width": width, "height": height})
+    tab.wait_for_function("(width) => innerWidth === width", arg=width)
+
+
+def press(tab: Any, *keys: str) -> None:
+    """Press keys one after another."""
+    for key in keys:
+        tab.keyboard.press(key)
+
+
+def tab_to(tab: Any, reached: str) -> None:
+    """Press Tab until an expression about the focused element, ``it``, is true."""
+    for _ in range(100):
+        if tab.evaluate(f"((it) => {reached})(document.activeElement)"):
+            return
+        press(tab, "Tab")
+    pytest.fail(f"100 times Tab do not lead to {reached}")
+
+
 def axe(tab: Any, *unchecked: str) -> list[str]:
     """Return the violations that axe-core finds in the page in its current state."""
-    tab.evaluate((AXE / "axe.min.js").read_text("utf-8"))
+    settle(tab)
+    if not tab.evaluate("'axe' in window"):
+        tab.evaluate((AXE / "axe.min.js").read_text("utf-8"))
     found = tab.evaluate("axe.run({ resultTypes: ['violations'] }).then((found) => found.violations)")
     return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found if each["id"] not in unchecked]
 
 
-DRAWN = """() => {
-    const box = ({ left, top, right, bottom }) => [left, top, right, bottom];
-    const textsOf = (node) => {
-        const walker = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
-        const found = [];
-        while (walker.nextNode()) {
-            if (!walker.currentNode.data.trim()) continue;
-            const range = document.createRange();
-            range.selectNodeContents(walker.currentNode);
-            found.push(...[...range.getClientRects()].map(box));
-        }
-        return found;
-    };
-    return [...document.querySelectorAll(".drawing")].map((drawing) => {
-        const { left, top } = drawing.querySelector(".lines").getBoundingClientRect();
-        const pointsOf = (path) => {
-            const length = path.getTotalLength();
-            const steps = Math.ceil(length / 2);
-            return Array.from({ length: steps + 1 }, (_, step) => path.getPointAtLength((length * step) / steps))
-                .map(({ x, y }) => [x + left, y + top]);
-        };
-        const nodes = [...drawing.querySelectorAll(".node")];
-        return {
-            way: drawing.dataset.way,
-            frame: box(drawing.getBoundingClientRect()),
-            nodes: Object.fromEntries(nodes.map((node) => [node.dataset.id, box(node.getBoundingClientRect())])),
-            texts: nodes.flatMap((node) => textsOf(node).map((each) => [node.dataset.id, each])),
-            edges: [...drawing.querySelectorAll(".lines path")]
-                .map((path) => [path.dataset.from, path.dataset.to, pointsOf(path)]),
-        };
-    });
+FONTS = """(wanted) => {
+    const loaded = [...document.fonts].filter(({ status }) => status === "loaded");
+    const families = [...new Set(loaded.map(({ family }) => family.replaceAll('"', "")))].sort();
+    return document.fonts.status === "loaded" && wanted.every((each) => families.includes(each)) && families;
 }"""
-SETTLED = """Promise.all(
-    document.getAnimations().filter((each) => each instanceof CSSTransition).map((each) => each.finished)
-)"""
 
 
-def misdrawn(tab: Any) -> list[str]:
-    """List the faults of a tab's drawings: boxes that overlap or stick out, and edges that do not lead from box to box,
-    run backwards, or cross a box or a text."""
-    tab.wait_for_timeout(100)  # a resized drawing is laid out in the next frame
-    tab.evaluate(SETTLED)
-    return [fault for drawing in tab.evaluate(DRAWN) for fault in faults(drawing)]
-
-
-def faults(drawing: Any) -> Iterator[str]:
-    """List the faults of one drawing as ``DRAWN`` measured it."""
-    nodes = drawing["nodes"]
-    left, _, right, bottom = drawing["frame"]
-    for name, box in nodes.items():
-        if box[0] < left - 1 or box[2] > right + 1 or box[3] > bottom + 1:
-            yield f"{name} sticks out: {box} of {drawing['frame']}"
-    for (one, a), (other, b) in combinations(nodes.items(), 2):
-        if a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]:
-            yield f"{one} overlaps {other}: {a}, {b}"
-    for start, end, points in drawing["edges"]:
-        edge = f"{start} → {end} ({drawing['way']})"
-        if not (inside(points[0], nodes[start], 2) and inside(points[-1], nodes[end], 2)):
-            yield f"{edge} leads from {points[0]} to {points[-1]}, not from {nodes[start]} to {nodes[end]}"
-        if any(there[0] < here[0] - 0.5 for here, there in pairwise(points)):
-            yield f"{edge} runs backwards"
-        for name, box in nodes.items():
-            if name not in (start, end) and any(inside(point, box, -2) for point in points):
-                yield f"{edge} crosses {name}"
-        for name, box in drawing["texts"]:
-            if any(inside(point, box, -2) for point in points):
-                yield f"{edge} crosses a text of {name}"
-
-
-def inside(point: Sequence[float], box: Sequence[float], margin: float) -> bool:
-    """Return True if a point lies in a box that is widened by a margin on each side."""
-    (x, y), (left, top, right, bottom) = point, box
-    return left - margin <= x <= right + margin and top - margin <= y <= bottom + margin
+def loaded_fonts(tab: Any, *wanted: str) -> list[str]:
+    """Wait until the page has loaded fonts of these families; return the families of all that it has loaded."""
+    found: list[str] = tab.wait_for_function(FONTS, arg=list(wanted)).json_value()
+    return found

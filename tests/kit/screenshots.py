@@ -19,7 +19,8 @@ from typing import Any
 import polyhop
 from polyhop.serve.drafts import UploadLimits
 from polyhop.serve.service import Service
-from tests.kit.browser import PATIENCE, launched, misdrawn, serving
+from tests.kit.browser import PATIENCE, launched, serving
+from tests.kit.drawings import misdrawn
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 QUESTION = "In which city was the director of the science-fiction film Metropolis born?"

@@ -14,10 +14,9 @@ from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from tests.kit import loopback
-from tests.kit.browser import AXE, PATIENCE, axe, launched
+from tests.kit.browser import AXE, Tabs, axe, launched, settle
 
 ROOT = Path(__file__).parents[2]
 VIEWS = (("light", 1440), ("dark", 390))
@@ -40,30 +39,28 @@ def served(folder: Path) -> Iterator[str]:
         yield f"{address}/"
 
 
-def faults(browser: Any, address: str, pages: Sequence[str], scheme: str, width: int) -> Iterator[str]:
+def faults(tabs: Tabs, address: str, pages: Sequence[str], scheme: str, width: int) -> Iterator[str]:
     """Yield the faults of pages: requests to other servers, content wider than the window, axe's violations."""
-    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
-    tab = context.new_page()
-    tab.set_default_timeout(PATIENCE)
+    tab = tabs.new(color_scheme=scheme, reduced_motion="reduce", viewport={"width": width, "height": 900})
     requested: list[str] = []
     tab.on("request", lambda request: requested.append(request.url))
     for page in pages:
         requested.clear()
         tab.goto(address + page)
-        tab.evaluate("document.fonts.ready.then(() => null)")
+        settle(tab)
         yield from (f"{page} loads {url}" for url in requested if not url.startswith((address, "data:")))
         if (found := tab.evaluate("document.documentElement.scrollWidth")) > width:
             yield f"{page} is {found} pixels wide in a window of {width}"
         if AXE.is_dir():
             yield from (f"{page}, {scheme}: {fault}" for fault in axe(tab))
-    context.close()
+    tabs.close()
 
 
 def main() -> None:
     """Print the faults of every page; exit code 1 if there are any."""
     with TemporaryDirectory() as folder, served(Path(folder)) as address, launched() as browser:
         pages = sorted(path.relative_to(folder).as_posix() for path in Path(folder).rglob("*.html"))
-        found = [fault for view in VIEWS for fault in faults(browser, address, pages, *view)]
+        found = [fault for view in VIEWS for fault in faults(Tabs(browser), address, pages, *view)]
     sys.stdout.write("".join(f"{fault}\n" for fault in found) + f"{len(pages)} pages, {len(found)} faults\n")
     sys.exit(bool(found))
 

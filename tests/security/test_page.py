@@ -113,7 +113,7 @@ What is shown has the same parts with and without each text (`tests/security/tes
 | notebook | elements and attributes of the HTML |
 | Markdown references, chat content | parts of the Markdown: no further link, picture, HTML, table or emphasis |
 | MCP | fields, answer, citations; titles on one printable line |
-| report, page | no further element or handler; in a browser no script or request (`tests/serve/test_page_browser.py`) |
+| report, page | no further element or handler; in a browser no script or request (`tests/serve/page`) |
 
 Not tried: whether a real model is persuaded. That depends on the model, and no set of texts measures it.
 """

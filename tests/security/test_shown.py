@@ -1,7 +1,7 @@
 """Texts written to steer whatever shows an answer: a terminal, a notebook, a Markdown or chat client, an agent. What is
 shown has the parts that it has without these texts, and obeys none of them.
 
-The page and the report are also tried in a browser, with texts of their own (tests/serve/test_page_browser.py).
+The page and the report are also tried in a browser, with texts of their own (tests/serve/page/test_attacks_browser.py).
 """
 
 from __future__ import annotations

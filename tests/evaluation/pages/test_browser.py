@@ -10,19 +10,16 @@ import pytest
 
 from polyhop.evaluation.pages.page import page
 from polyhop.evaluation.store import read_report
-from tests.kit.browser import AXE, CHROMIUM, axe, launched, undirected
+from tests.kit.browser import MARKS, Tabs, axe, launched, needs_axe, press, tab_to, undirected, unfold
 from tests.kit.hostile_runs import ATTACKS, evil_run, plain_run
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed"),
-]
+pytestmark = MARKS
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
+def tabs() -> Iterator[Tabs]:
     with launched() as browser:
-        yield browser
+        yield Tabs(browser)
 
 
 @pytest.fixture
@@ -31,8 +28,8 @@ def complaints() -> list[str]:
     return []
 
 
-def opened(chromium: Any, complaints: list[str], file: Path, fragment: str = "", **context: Any) -> Any:
-    tab = chromium.new_context(**context).new_page()
+def opened(tabs: Tabs, complaints: list[str], file: Path, fragment: str = "", **options: Any) -> Any:
+    tab = tabs.new(**options)
     tab.on("console", lambda message: complaints.append(message.text))
     tab.on("pageerror", lambda error: complaints.append(str(error)))
     tab.on("request", lambda asked: complaints.append(asked.url) if not asked.url.startswith("file:") else None)
@@ -46,33 +43,31 @@ def written(folder: Path, *runs: Path) -> Path:
     return file
 
 
-def unfold(tab: Any) -> None:
+def open_all(tab: Any) -> None:
     """Open the last step's details, and every folded part with those inside it."""
     if "#q" in tab.url:
         tab.wait_for_selector("#question .node")
         tab.locator("#question .node").last.click()
-    for _ in range(8):
-        tab.evaluate("document.querySelectorAll('details:not([open])').forEach((each) => { each.open = true; })")
-        tab.wait_for_timeout(30)
+    unfold(tab)
 
 
-def test_no_attack_runs(chromium: Any, complaints: list[str], tmp_path: Path) -> None:
+def test_no_attack_runs(tabs: Tabs, complaints: list[str], tmp_path: Path) -> None:
     evil_run(tmp_path / "run")
     file = written(tmp_path, tmp_path / "run")
     for i, attack in enumerate(ATTACKS):
-        tab = opened(chromium, complaints, file, f"#q{i}")
-        unfold(tab)
+        tab = opened(tabs, complaints, file, f"#q{i}")
+        open_all(tab)
         assert tab.evaluate("window.hurt") is None
         assert tab.evaluate("document.querySelectorAll('img, iframe, b').length") == 0
         assert undirected(tab.locator("#question h2").first.text_content()) == undirected(attack)
         assert undirected(attack) in undirected(tab.locator("#question .list .passage p").first.text_content())
-        tab.context.close()
+        tab.close()
     assert complaints == []
 
 
-def test_questions_are_filtered_and_opened(chromium: Any, complaints: list[str], tmp_path: Path) -> None:
+def test_questions_are_filtered_and_opened(tabs: Tabs, complaints: list[str], tmp_path: Path) -> None:
     plain_run(tmp_path / "run", wrong={2, 5})
-    tab = opened(chromium, complaints, written(tmp_path, tmp_path / "run"))
+    tab = opened(tabs, complaints, written(tmp_path, tmp_path / "run"))
     assert tab.locator("#list tbody tr").count() == 8
     tab.select_option("select[name=result]", "wrong")
     assert tab.locator("#count").text_content() == "2 of 8 questions"
@@ -85,7 +80,7 @@ def test_questions_are_filtered_and_opened(chromium: Any, complaints: list[str],
     assert tab.locator("#question h2").first.text_content() == "On which river lies Town 5?"
     assert tab.locator("#question .error", has_text="misread").count() == 1
     assert not tab.locator("#summary").is_visible()
-    unfold(tab)
+    open_all(tab)
     shown = tab.locator("#question").text_content()
     assert "Town 5 lies on the river 5." in shown
     assert "a guess" in shown
@@ -95,59 +90,53 @@ def test_questions_are_filtered_and_opened(chromium: Any, complaints: list[str],
     assert complaints == []
 
 
-def test_keys_alone_lead_to_a_passage(chromium: Any, complaints: list[str], tmp_path: Path) -> None:
+def test_keys_alone_lead_to_a_passage(tabs: Tabs, complaints: list[str], tmp_path: Path) -> None:
     plain_run(tmp_path / "run")
-    tab = opened(chromium, complaints, written(tmp_path, tmp_path / "run"))
+    tab = opened(tabs, complaints, written(tmp_path, tmp_path / "run"))
     press(tab, "Tab", "Enter")  # the link past the tables
-    assert tab.evaluate("location.hash") == "#questions"
+    tab.wait_for_function("() => location.hash === '#questions'")
     tab.locator("#list a").first.focus()
     press(tab, "Enter")
-    tab.wait_for_selector("#question h2")
-    while tab.evaluate("document.activeElement.tagName") != "SUMMARY":
-        press(tab, "Tab")
+    tab.wait_for_selector("#question .node")
+    tab_to(tab, "it.tagName === 'SUMMARY'")
     press(tab, "Enter")
     tab.wait_for_selector("#question details[open] p")
     assert "Town 0 lies on the river 0." in tab.locator("#question details[open]").first.text_content()
 
 
-def test_a_phone_shows_it_without_sideways_scrolling(chromium: Any, complaints: list[str], tmp_path: Path) -> None:
+def test_a_phone_shows_it_without_sideways_scrolling(tabs: Tabs, complaints: list[str], tmp_path: Path) -> None:
     plain_run(tmp_path / "one", wrong={1})
     plain_run(tmp_path / "two", method="cot")
     evil_run(tmp_path / "evil")
     file = written(tmp_path, tmp_path / "one", tmp_path / "two", tmp_path / "evil")
     for fragment in ("", "#q0", "#q9"):
-        tab = opened(chromium, complaints, file, fragment, viewport={"width": 360, "height": 740})
-        unfold(tab)
+        tab = opened(tabs, complaints, file, fragment, viewport={"width": 360, "height": 740})
+        open_all(tab)
         assert tab.evaluate("document.documentElement.scrollWidth") <= 360
-        tab.context.close()
+        tab.close()
 
 
-def test_dark_and_light_differ(chromium: Any, complaints: list[str], tmp_path: Path) -> None:
+def test_dark_and_light_differ(tabs: Tabs, complaints: list[str], tmp_path: Path) -> None:
     plain_run(tmp_path / "run")
     file = written(tmp_path, tmp_path / "run")
     colours = []
     for scheme in ("light", "dark"):
-        tab = opened(chromium, complaints, file, color_scheme=scheme)
+        tab = opened(tabs, complaints, file, color_scheme=scheme)
         colours.append(tab.evaluate("getComputedStyle(document.body).backgroundColor"))
     assert len(set(colours)) == 2
 
 
-def press(tab: Any, *keys: str) -> None:
-    for key in keys:
-        tab.keyboard.press(key)
-
-
-@pytest.mark.skipif(not AXE.is_dir(), reason=f"axe-core is not installed at {AXE.parents[1]}: make axe")
+@needs_axe
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
-def test_axe_finds_no_violation(chromium: Any, complaints: list[str], tmp_path: Path, scheme: str, width: int) -> None:
+def test_axe_finds_no_violation(tabs: Tabs, complaints: list[str], tmp_path: Path, scheme: str, width: int) -> None:
     plain_run(tmp_path / "one", wrong={1})
     plain_run(tmp_path / "two", method="cot")
     file = written(tmp_path, tmp_path / "one", tmp_path / "two")
     found = {}
     for fragment in ("", "#q1"):
         seen = {"color_scheme": scheme, "viewport": {"width": width, "height": 900}, "bypass_csp": True}
-        tab = opened(chromium, complaints, file, fragment, **seen)
-        unfold(tab)
+        tab = opened(tabs, complaints, file, fragment, **seen)
+        open_all(tab)
         found[fragment] = axe(tab)
-        tab.context.close()
+        tab.close()
     assert found == {"": [], "#q1": []}

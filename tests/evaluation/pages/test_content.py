@@ -12,7 +12,7 @@ import polyhop
 from polyhop import Question, ScriptedLM
 from polyhop.evaluation.pages.page import page
 from polyhop.evaluation.store import read_report
-from tests.kit.browser import CHROMIUM, launched
+from tests.kit.browser import CHROMIUM, Tabs, launched
 from tests.kit.method_families import QUESTION, Library, read, reply
 
 
@@ -43,7 +43,7 @@ def test_a_mark_opens_what_it_cites(html: str, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     file.write_text(html, "utf-8")
     with launched() as browser:
-        tab = browser.new_page()
+        tab = Tabs(browser).new()
         tab.goto(f"{file.as_uri()}#q0")
         marks = tab.locator("#question .content .cite")
         tab.wait_for_selector("#question .content .cite")

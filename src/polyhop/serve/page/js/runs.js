@@ -177,7 +177,9 @@ function frontier(runs) {
     .filter((set) => set.metrics.length);
   if (!sets.length) return null;
   const figure = el("div.plot");
+  let latest = 0;
   const draw = async () => {
+    const mine = ++latest;
     const query = new URLSearchParams([
       ["cost", cost.value],
       ["metric", metric.value],
@@ -185,17 +187,12 @@ function frontier(runs) {
     ]);
     const without = chosen().runs.filter((run) => !(metric.value in run.metrics));
     const left = without.length ? `; left out, without it: ${without.map((run) => run.run).join(", ")}` : "";
-    try {
-      const src = await picture(`v1/runs/frontier.svg?${query}`);
-      figure.replaceChildren(
-        el("img", {
-          src,
-          alt: `Runs by ${cost.value} per question and ${metricName(metric.value)}; the table above has the figures${left}`,
-        }),
-      );
-    } catch (error) {
-      figure.replaceChildren(el("p.dim", {}, error.message));
-    }
+    const alt = `Runs by ${cost.value} per question and ${metricName(metric.value)}; the table above has the figures${left}`;
+    const shown = await picture(`v1/runs/frontier.svg?${query}`).then(
+      (src) => el("img", { src, alt }),
+      (error) => el("p.dim", {}, error.message),
+    );
+    if (mine === latest) figure.replaceChildren(shown); // else another choice was made meanwhile
   };
   const option = ([value, text]) => el("option", { value }, text);
   const offer = () => metric.replaceChildren(...chosen().metrics.map((name) => option([name, metricName(name)])));

@@ -9,22 +9,15 @@ from typing import Any
 
 import pytest
 
-from polyhop.common.extras import is_installed
 from polyhop.common.progress import report_progress
 from polyhop.retrieval import index
 from polyhop.serve import uploads
 from polyhop.serve.drafts import UploadLimits
 from polyhop.serve.service import Service
-from tests.kit.browser import AXE, CHROMIUM, PATIENCE, axe, serving
-from tests.serve.test_page_browser import Open, active, answered, chromium, complaints, opened, press
+from tests.kit.browser import PATIENCE, axe, needs_axe, press, serving, tab_to
+from tests.kit.served_page import MARKS, Open, answered, go
 
-__all__ = ["chromium", "complaints", "opened"]
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed"),
-    pytest.mark.skipif(not is_installed("serve"), reason="extra not installed: serve"),
-]
+pytestmark = MARKS
 
 LIMITS = UploadLimits(files=5, file_bytes=2_000, total_bytes=8_000)
 OPEN, READ = "button >> text=Ask your own files", "text=Read these files"
@@ -83,6 +76,7 @@ def choose(tab: Any, *paths: Path, by: str = "Choose files") -> None:
     with tab.expect_file_chooser() as chooser:
         tab.click(f"text={by}")
     chooser.value.set_files([str(path) for path in paths])
+    tab.wait_for_selector(".upload form.bar, .upload .problem")
 
 
 def test_a_folder_is_uploaded_and_asked(opened: Open, address: str, notes: Path, complaints: list[str]) -> None:
@@ -106,10 +100,9 @@ def test_a_folder_is_uploaded_and_asked(opened: Open, address: str, notes: Path,
     answered(tab, "Where was the creator of Miffy born?")
     assert tab.locator(".reply").inner_text().startswith("Utrecht")
     assert "people/bruna.txt" in tab.locator(".source").all_inner_texts()[-1]
-    again = opened(address, "#" + tab.url.split("#")[1])
+    again = opened(address, tab.evaluate("location.hash"))
     assert again.input_value("select[name=corpus]") == "notes"
-    tab.goto(f"{address}#/")
-    tab.wait_for_selector(".start h2")
+    go(tab, "#/", ".start h2")
     tab.click("text=Delete these files")
     tab.wait_for_selector(".examples button")
     assert not tab.locator("select[name=corpus]").is_visible()
@@ -185,15 +178,14 @@ def test_leaving_the_view_ends_the_upload(opened: Open, address: str, notes: Pat
     tab = opened(address)
     choose(tab, notes, by="Choose a folder")
     tab.click(READ)
-    tab.wait_for_selector("progress")
+    tab.wait_for_selector(".upload [role=status] >> text=Reading: 1 of 4")  # before, the server may know of none
     tab.click("nav >> text=Runs")
     assert held.ended.wait(PATIENCE / 1000)
 
 
 def test_keys_alone_upload(opened: Open, address: str, notes: Path, complaints: list[str]) -> None:
     tab = opened(address)
-    while tab.evaluate("document.activeElement.textContent") != "Ask your own files":
-        press(tab, "Tab")
+    tab_to(tab, "it.textContent === 'Ask your own files'")
     press(tab, "Enter")
     with tab.expect_file_chooser() as chooser:
         # The answer comes after the browser has begun to wait for a chooser; a key alone could be faster.
@@ -204,7 +196,7 @@ def test_keys_alone_upload(opened: Open, address: str, notes: Path, complaints: 
     assert tab.evaluate("document.activeElement.textContent") == "Read this file"
     press(tab, "Enter")
     tab.wait_for_selector(".start h2 >> text=1 passage")
-    assert active(tab) is None
+    assert tab.evaluate("document.activeElement.name") == "question"
     tab.keyboard.type("Who created Miffy?")
     press(tab, "Enter")
     tab.wait_for_url("**#/trace/*")
@@ -232,7 +224,7 @@ def test_a_server_without_uploads_does_not_offer_them(opened: Open) -> None:
         assert tab.locator("text=Ask your own files").count() == 0
 
 
-@pytest.mark.skipif(not AXE.is_dir(), reason=f"axe-core is not installed at {AXE.parents[1]}: make axe")
+@needs_axe
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 def test_axe_finds_nothing_in_any_state(
     opened: Open, address: str, notes: Path, held: Held, scheme: str, width: int
