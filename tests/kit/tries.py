@@ -25,8 +25,8 @@ def tries(count: int) -> int:
 def in_turn(items: Sequence[Item], turn: int, of: int) -> Sequence[Item]:
     """Return every ``of``-th item, from another one with each turn; with ``POLYHOP_TRIES``, all of them.
 
-    >>> in_turn("abcdefg", 4, of=3)
-    'beg'
+    >>> in_turn("abcdefgh", 4, of=3)
+    'beh'
     """
     return items if _more() > 1 else items[turn % of :: of]
 
