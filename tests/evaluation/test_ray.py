@@ -65,6 +65,7 @@ def arguments(server: FakeServer) -> dict[str, Any]:
         "method": "resp",
         "lm": f"openai:tiny@{server.url}",
         "cache": False,
+        "rendering": "text",  # in auto the first calls are asked in JSON, as many as are under way
         "concurrency": 6,
     }
 
@@ -137,7 +138,8 @@ def test_stopped_it_leaves_nothing_behind_and_goes_on(
 
 def terminate(cluster: Any, server: FakeServer, dataset: Path, out: Path) -> None:
     """Let a command go on with a run, and end it by SIGTERM: it ends as any run, and Ray says nothing."""
-    options = ["--corpus", DEMO, "--method", "resp", "--lm", f"openai:tiny@{server.url}", "--no-cache"]
+    model = ["--lm", f"openai:tiny@{server.url}", "--rendering", "text", "--no-cache"]
+    options = ["--corpus", DEMO, "--method", "resp", *model]
     elsewhere = ["--engine", "ray", "--workers", "1", "--address", cluster.address]
     process = subprocess.Popen(
         [sys.executable, "-m", "polyhop", "run", "--dataset", dataset, *options, *elsewhere, "--out", out],
