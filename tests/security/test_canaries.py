@@ -223,8 +223,8 @@ def test_loading_an_engine_tells_nothing(
     command: Command, server: str, engine: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     if "late" in request.node.name:
-        monkeypatch.setattr("polyhop.retrieval.engines.elastic_wire._SECONDS", 0.05)
-        monkeypatch.setattr("polyhop.retrieval.engines.qdrant._SECONDS", 1)
+        monkeypatch.setattr("polyhop.retrieval.engines.elastic_wire.MAX_SECONDS", 0.05)
+        monkeypatch.setattr("polyhop.retrieval.engines.qdrant.MAX_SECONDS", 1)
     monkeypatch.setattr("polyhop.retrieval.engines.base.backoff", lambda failures, asked: 0.0)
     monkeypatch.setenv("ELASTIC_API_KEY", KEY)
     monkeypatch.setenv("QDRANT_API_KEY", KEY)
