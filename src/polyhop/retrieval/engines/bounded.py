@@ -1,6 +1,6 @@
 """Replies of search engines, limited in bytes and in time as they arrive through the engines' own clients.
 
-The clients read a reply whole, and their timeouts begin anew with every piece: an endless reply would fill the memory,
+The clients read a reply whole, and their timeouts start again with every piece: an endless reply would fill the memory,
 or never end. Elasticsearch's and OpenSearch's take a class of connections, Qdrant's takes hooks of httpx.
 """
 

@@ -304,5 +304,5 @@ async def _free_closed_connections() -> None:
 
 def _trim_heap() -> None:
     """Give the pages that the C allocator holds free between those in use back to the system, if it is glibc's."""
-    with suppress(OSError, AttributeError, TypeError):  # another C library; Windows has no handle of its own
+    with suppress(OSError, AttributeError, TypeError):  # another C library, or Windows
         ctypes.CDLL(None).malloc_trim(0)
