@@ -72,8 +72,8 @@ class Tabs:
         for tab in self._open:
             if tab.url.startswith("http"):
                 origin = "/".join(tab.url.split("/")[:3])
-                told = {"origin": origin, "storageTypes": "local_storage"}
-                tab.context.new_cdp_session(tab).send("Storage.clearDataForOrigin", told)
+                stored = {"origin": origin, "storageTypes": "local_storage"}
+                tab.context.new_cdp_session(tab).send("Storage.clearDataForOrigin", stored)
             tab.close()
         self._open.clear()
 
@@ -137,7 +137,7 @@ SETTLE = """async () => {
     for (let before = null; ; ) {
         await document.fonts.ready;
         await frame();
-        await frame(); // observers of sizes have been called, and have laid out anew
+        await frame(); // observers of sizes have been called, and have laid out again
         for (const each of document.getAnimations()) if (each instanceof CSSTransition) each.finish();
         const now = places();
         const drawings = [...document.querySelectorAll(".drawing:has(> .lines)")];

@@ -54,7 +54,7 @@ def go(tab: Any, place: str, shown: str = "main") -> None:
 
 
 def fresh(tab: Any, address: str) -> None:
-    """Load an address of the page anew, even if it differs from the present one only after the #."""
+    """Load an address of the page again, even if it differs from the present one only after the #."""
     tab.goto("about:blank")
     tab.goto(address)
     tab.wait_for_selector(READY)
