@@ -45,6 +45,8 @@ NOTES = {
     "bridge": "Reasons for a name to lead on to the next passage (answer.bridge_candidates).",
     "path_start": "Reasons for a path to begin with a passage (paths.start_features).",
     "path_step": "Reasons for a path to go on with a passage (paths.step_features).",
+    "screen_first": "Reasons for a first passage to be worth the encoder (judge.is_hopeless).",
+    "screen_later": "Reasons for a further passage of a path to be worth the encoder (judge.is_hopeless).",
 }
 """The tables of ``weights.toml``, in their order, and the comment above each."""
 
@@ -173,7 +175,15 @@ def fit(data: Path) -> None:
     examples = [(read_path(row["question"], path), row, path) for part in parts for row, path in paths(part)]
     _install(weights().relevance, fit_decision(*_judged(examples, judge.relevance_features, all_gold)))
     _install(weights().sufficiency, fit_decision(*_judged(examples, judge.sufficiency_features, is_enough)))
+    first, later = [[each for each in examples if (len(each[2]) > 1) == is_later] for is_later in (False, True)]
+    _install(weights().screen_first, fit_decision(*_judged(first, judge.screening_features, ends_in_gold)))
+    _install(weights().screen_later, fit_decision(*_judged(later, judge.screening_features, ends_in_gold)))
     WEIGHTS.write_text(weights_page(), encoding="utf-8")
+
+
+def ends_in_gold(row: dict[str, Any], path: Sequence[Passage]) -> bool:
+    """True if the last passage of a path is a gold one."""
+    return path[-1].id in row["gold_pids"]
 
 
 def _judged(

@@ -257,7 +257,8 @@ def reviews(job: Job) -> Figures:
     (part,) = (each for each in pocket_data.load(job.data, job.split, job.limit) if each.name == job.name)
     for row, path in pocket_data.paths(part):
         found = read_path(row["question"], path)
-        pairs["relevance"].append((judge.relevance(found) >= RELEVANT_ABOVE, pocket_data.all_gold(row, path)))
+        is_relevant = not judge.is_hopeless(found) and judge.relevance(found) >= RELEVANT_ABOVE
+        pairs["relevance"].append((is_relevant, pocket_data.all_gold(row, path)))
         if len(path) > 1:
             enough = judge.sufficiency(found) >= SUFFICIENT_ABOVE
             pairs["sufficiency"].append((enough, pocket_data.is_enough(row, path)))

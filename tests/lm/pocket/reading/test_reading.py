@@ -19,7 +19,13 @@ from polyhop.lm.pocket.reading.candidates import Candidate, rank_candidates
 from polyhop.lm.pocket.reading.chain import decompose, find_page, follow_chain
 from polyhop.lm.pocket.reading.compare import compare
 from polyhop.lm.pocket.reading.facts import facts
-from polyhop.lm.pocket.reading.judge import relevance, relevance_features, sufficiency, sufficiency_features
+from polyhop.lm.pocket.reading.judge import (
+    relevance,
+    relevance_features,
+    screening_features,
+    sufficiency,
+    sufficiency_features,
+)
 from polyhop.lm.pocket.reading.passage import MAX_CACHED, ParsedPassage, parse_passage
 from polyhop.lm.pocket.reading.passage import _parse as cached_pages
 from polyhop.lm.pocket.reading.question import parse_question
@@ -336,6 +342,7 @@ def test_every_feature_has_a_weight() -> None:
 
     assert set(relevance_features(path)) == set(weights().relevance)
     assert set(sufficiency_features(path)) == set(weights().sufficiency)
+    assert set(screening_features(path)) == set(weights().screen_first) == set(weights().screen_later)
     for _, features in bridge_candidates(path):
         assert {name for name in features if not name.startswith("kind ")} <= set(weights().bridge) | set(
             weights().candidate

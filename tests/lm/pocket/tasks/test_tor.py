@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from polyhop.data.corpora import open_corpus
+from polyhop.lm.pocket.encoder.cache import CacheMiss, cached_only
+from polyhop.lm.pocket.tasks import tor
+from polyhop.types import Passage
 from tests.lm.pocket.scene import ANDERS, FERRY, MILL, QUESTION, ask
 
 
@@ -16,6 +22,24 @@ async def test_a_path_is_rejected_extended_or_accepted() -> None:
     assert (begun["relevant"], begun["supported"], begun["query"]) == (True, False, "Rolf Anders")
     assert (done["relevant"], done["supported"], done["answer"]) == (True, True, "Bremen")
     assert done["query"] is None
+
+
+LINES = Passage("lines", "Ship lines", "Ship lines run between many ports.")
+
+
+@pytest.mark.parametrize("path", [[LINES], [MILL, LINES]])
+def test_the_encoder_reads_no_hopeless_article(path: list[Passage]) -> None:
+    with cached_only():
+        review = tor.review({"question": QUESTION, "passages": path, "asks_query": False})
+    assert (review["relevant"], review["supported"]) == (False, False)
+
+
+@pytest.mark.parametrize("passage", [replace(LINES, metadata={"source": "lines.md"}), replace(ANDERS, id="new")])
+def test_the_encoder_reads_parts_of_files_and_what_the_question_leads_to(passage: Passage) -> None:
+    question = f"{QUESTION[:-1]} in the end?"
+    path = [passage] if passage.metadata else [MILL, passage]
+    with cached_only(), pytest.raises(CacheMiss):
+        tor.review({"question": question, "passages": path, "asks_query": False})
 
 
 async def test_thoughts_are_written_only_on_request() -> None:

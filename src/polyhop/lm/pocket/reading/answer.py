@@ -94,9 +94,14 @@ class PathReading:
         return match_pages(self.parsed, self.pages)
 
     @cached_property
+    def outline(self) -> Solution:
+        """The answer by rules alone, without the encoder."""
+        return solve_by_rules(self.question, self.pages)
+
+    @cached_property
     def solution(self) -> Solution:
         """The answer of the pages."""
-        return solve(self.question, self.pages)
+        return _read_open(self.outline, self.pages)
 
     @cached_property
     def output(self) -> EncoderOutput | None:
@@ -147,14 +152,17 @@ def solve(question: str, pages: Sequence[ParsedPassage]) -> Solution:
     >>> solution.answer, solution.complete
     ('4 May 1899', True)
     """
+    return _read_open(solve_by_rules(question, pages), pages)
+
+
+def solve_by_rules(question: str, pages: Sequence[ParsedPassage]) -> Solution:
+    """Answer a question from pages by rules alone: without an answer if they settle nothing."""
     parsed = parse_question(question)
     if parsed.type == "boolean" and (settled := settle(parsed.text, pages)):
         return Solution(parsed, settled.answer, settled.complete, settled)
     if parsed.comparison:
         verdict = compare(parsed, parsed.comparison, pages)
-        if verdict.answer is not None:
-            return Solution(parsed, verdict.answer, verdict.complete, verdict)
-        return _undecided(parsed, parsed.comparison, verdict, sorted(pages, key=lambda page: (page.title, page.text)))
+        return Solution(parsed, verdict.answer, verdict.complete, verdict)
     if parsed.type != "boolean" and (cell := find_cell(parsed, pages)):
         candidate = Candidate(cell.mention.text, 0.0, cell.page, cell.mention)
         return Solution(parsed, candidate.text, True, ranked=(candidate,))
@@ -162,7 +170,17 @@ def solve(question: str, pages: Sequence[ParsedPassage]) -> Solution:
     hops = tuple(follow_chain(steps, pages)) if steps else ()
     if hops and len(hops) == len(steps) and hops[-1].value and parsed.type != "boolean":
         return Solution(parsed, hops[-1].value.text, True, hops=hops)
-    return _read(parsed, _narrowed(hops, len(steps)), pages, hops, None)
+    return Solution(parsed, None, False, hops=hops, narrowed=_narrowed(hops, len(steps)))
+
+
+def _read_open(outline: Solution, pages: Sequence[ParsedPassage]) -> Solution:
+    """Read the answer that rules did not settle."""
+    parsed, verdict = outline.parsed, outline.verdict
+    if outline.answer is not None:
+        return outline
+    if verdict and parsed.comparison:
+        return _undecided(parsed, parsed.comparison, verdict, sorted(pages, key=lambda page: (page.title, page.text)))
+    return _read(parsed, outline.narrowed, pages, outline.hops, None)
 
 
 def _undecided(

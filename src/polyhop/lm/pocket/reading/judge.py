@@ -2,7 +2,8 @@
 probability that it is correct, and the answer span of one passage.
 
 Relevance and sufficiency are small logistic models over features that a person could name, fitted by
-``benchmarks/pocket_fit.py`` and blended with the encoder's prediction.
+``benchmarks/pocket_fit.py`` and blended with the encoder's prediction. A third model, of rules alone, tells which paths
+the encoder need not read.
 """
 
 from __future__ import annotations
@@ -19,11 +20,7 @@ from polyhop.lm.pocket.reading.passage import ParsedPassage, share_of
 from polyhop.lm.pocket.reading.tables import blends, weights
 from polyhop.types import Passage, Span
 
-_FEW = 2  # passages that are read as they are
-_MAX_PASSAGES = 40  # that are judged
-_MAX_PAIRED = 6  # most promising passages that are read in pairs
-_PARTIAL = 0.7  # share of a span's probability that counts if the answer only overlaps it
-_PASSED_ON = 0.6  # share of a passage's relevance that counts for the passages it names
+_FIRST_ABOVE, _LATER_ABOVE = -3.3, -2.2  # log-odds by rules, of the first and of a later passage that may be relevant
 
 
 # --- a path -----------------------------------------------------------------------------------------------------------
@@ -51,9 +48,9 @@ def relevance_features(reading: PathReading) -> dict[str, float]:
         "new": new if before else 0.0,
         "names": sum(name in folded for name in named) / len(named) if named else 0.0,
         "best sentence": max(match.by_sentence.values(), default=0.0),
-        "solves": float(reading.solution.complete),
+        "solves": float(reading.outline.complete),
         "on the chain": float(last in used),
-        "off the chain": float(bool(reading.solution.hops) and last not in used and not linked),
+        "off the chain": float(bool(reading.outline.hops) and last not in used and not linked),
         "comparison": float(parsed.comparison is not None),
         "comparison, title absent": float(parsed.comparison is not None and not match.title_in_question and not linked),
         "class asked for": float(parsed.head is not None and parsed.head in last.classes),
@@ -92,6 +89,31 @@ def sufficiency_features(reading: PathReading) -> dict[str, float]:
         "margin": min(solution.margin, 4.0) if best else 0.0,
         "score": max(-4.0, min(best.score, 8.0)) if best else 0.0,
     }
+
+
+def screening_features(reading: PathReading) -> dict[str, float]:
+    """The features of the last passage of a path that need no encoder: those of its relevance, and the question's
+    words in a sentence before it that names it."""
+    last, matches = reading.pages[-1], reading.matches
+    before = zip(reading.pages[:-1], matches.by_page, strict=False)
+    naming = (match.by_sentence.get(number, 0.0) for page, match in before for number in _naming(page, last))
+    return {**relevance_features(reading), "mention": max(naming, default=0.0)}
+
+
+def _naming(page: ParsedPassage, other: ParsedPassage) -> set[int]:
+    """The sentences of a page that contain the words of another page's name."""
+    sentences = [{page.sentence_of[i] for i in page.positions.get(stem, ())} for stem in other.name_stems]
+    return set.intersection(*sentences) if sentences else set()
+
+
+def is_hopeless(reading: PathReading) -> bool:
+    """True for a path of articles whose last passage is so unlikely to be relevant, by rules alone, that the encoder
+    need not read it. Passages of files are never hopeless: rules count on titles that are names."""
+    if not reading.pages or reading.of_documents:
+        return False
+    is_first = len(reading.pages) == 1
+    table, lowest = (weights().screen_first, _FIRST_ABOVE) if is_first else (weights().screen_later, _LATER_ABOVE)
+    return log_odds(table, screening_features(reading)) < lowest
 
 
 def relevance(reading: PathReading) -> float:
@@ -150,10 +172,10 @@ def _narrowed_coverage(reading: PathReading) -> float:
 
 def _used(reading: PathReading) -> list[ParsedPassage]:
     """The pages on which a comparison or a chain found its names."""
-    verdict = reading.solution.verdict
+    verdict = reading.outline.verdict
     if verdict:
         return [page for side in verdict.sides for page in (side.page, side.source) if page]
-    return [hop.page for hop in reading.solution.hops if hop.page]
+    return [hop.page for hop in reading.outline.hops if hop.page]
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------

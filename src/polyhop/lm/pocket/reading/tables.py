@@ -235,6 +235,8 @@ class LinearModels:
     bridge: Weights
     path_start: Weights
     path_step: Weights
+    screen_first: Weights
+    screen_later: Weights
 
 
 @lru_cache(maxsize=1)

@@ -191,6 +191,8 @@ def _probability_of(answer: str, path: Sequence[Passage], output: EncoderOutput)
 
 def _most_promising(question: str, passages: Sequence[Passage]) -> list[Passage]:
     """The most promising passages, in their given order."""
+    if len(passages) <= _MAX_PAIRED:
+        return list(passages)
     promise = promises(question, passages)
     best = sorted(range(len(passages)), key=lambda i: -promise[i])[:_MAX_PAIRED]
     return [passages[i] for i in sorted(best)]
