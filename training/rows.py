@@ -24,8 +24,9 @@ MAX_SPANS = 8
 
 @dataclass
 class Row:
-    """An example as numbers. ``spans``: first and last piece of every right answer; -1 in ``kind`` and the judgements
-    means not known; ``target``: the embedding to keep."""
+    """An example as numbers. ``spans``: first and last piece of every right answer, the first piece of all (``[CLS]``)
+    if the passages give none (Devlin et al., 2019, §4.3); -1 in ``kind`` and the judgements means not known;
+    ``target``: the embedding to keep."""
 
     ids: list[int]
     segments: list[int]
@@ -68,6 +69,8 @@ def row_of(example: Example, pieces: WordPiece, chance: random.Random) -> Row | 
         ids += [*title_ids, *text_pieces.ids[begin : begin + room], pieces.end]
     if example.kind == "span" and not spans:
         return None
+    if example.kind == "none":
+        spans = [(0, 0)]
     segments = [0] * first + [1] * (len(ids) - first)
     kind = KINDS.index(example.kind) if example.kind else -1
     relevant, enough = (-1 if each is None else each for each in (example.relevant, example.enough))

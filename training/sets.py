@@ -18,7 +18,8 @@ A set is a text file: ``=== path`` opens a document, ``=== questions`` the quest
 
 ``=`` holds the answers, the best first, separated by ``|``; none for a question that the documents do not answer.
 A ``-`` line is one step in the order of reading: the document, words of it (verbatim but for white space) that hold the
-fact, the step's question, its answer. An unanswerable question's steps are what is nearest, with the answer left out.
+fact, the step's question, its answer. A single step may leave out both: then they are the question's. An unanswerable
+question's steps are what is nearest, with the answer left out.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -117,7 +118,7 @@ def _questions(lines: Sequence[tuple[int, str]], file: Path) -> Iterator[Questio
         mark, rest = line[:2], line[2:].strip()
         if mark == "? ":
             if text:
-                yield Question(text, kind, answers, tuple(steps))
+                yield Question(text, kind, answers, _complete(steps, text, kind, answers))
             text, kind, answers, steps = rest, "", (), []
         elif line.startswith("kind:"):
             kind = line[5:].strip()
@@ -130,6 +131,13 @@ def _questions(lines: Sequence[tuple[int, str]], file: Path) -> Iterator[Questio
             steps.append(Step(*parts, *[""] * (4 - len(parts))))
         elif line.strip():
             raise ValueError(f"{file}:{number}: neither '?', 'kind:', '=' nor '-': {line[:40]!r}")
+
+
+def _complete(steps: Sequence[Step], text: str, kind: str, answers: Sequence[str]) -> tuple[Step, ...]:
+    """Give the only step of a question what it leaves out."""
+    if len(steps) == 1 and not steps[0].question and answers and kind not in FREE:
+        return (replace(steps[0], question=text, answer=answers[0]),)
+    return tuple(steps)
 
 
 def faults(held: DocumentSet) -> Iterator[str]:

@@ -1,16 +1,16 @@
-"""Examples over one passage at a time, as ``pocket`` reads parts of files: facts, their look-alikes and claims.
+"""Examples over one passage at a time, as ``pocket`` reads parts of files: facts, and passages that do not tell.
 
-    python -m training.single DATA OUT --replay EXAMPLES [--seed N]
+    python -m training.single OUT --replay EXAMPLES [--seed N]
 
-DATA: as of ``training.examples``. OUT: one JSON line an example. EXAMPLES: of ``training.examples``, a sample of which
-is mixed in, as is one of ``training.everyday``, so that what was learnt before is kept. Domains that are held out are
-not read, and questions of yes or no that people asked about everyday documents are left to measure on.
+OUT: one JSON line an example. EXAMPLES: of ``training.examples``, a sample of which is mixed in, as is one of
+``training.everyday``, so that what was learnt before is kept. Domains that are held out are not read.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,28 +22,25 @@ from polyhop.common.text import normalise
 from polyhop.lm.pocket.reading.descriptions import split
 from polyhop.retrieval import open_plain_retriever
 from polyhop.retrieval.index import index_for
-from training.claims import SLOT, claim, kind_of, rivals
-from training.data import Example, TitledText, lines, occurs, read, spans_of, write
+from training.data import Example, TitledText, occurs, read, spans_of, write
 from training.everyday import everyday, passage_of
-from training.examples import held_out, pair, steps_of
-from training.sets import FOLDER, HELD_OUT, DocumentSet, corpus_of, sets
+from training.examples import pair
+from training.sets import FOLDER, HELD_OUT, DocumentSet, Question, corpus_of, sets
 
 READ = 5  # passages that BM25 finds, which are read one by one
-NEAR = 1  # of them, without the answer, that a question is asked over
+NEAR = 2  # of them, without the answer, that a question is asked over
 WHOLE = ("one", "table", "outdated", "lookalike")  # kinds of question that one fact answers
-CLAIMED = {"squad_dev": 400, "qamr": 250, "squadshifts_new_wiki": 100}  # file: questions that claims are made of
-MUSIQUE_CLAIMED, CONDAQA = 60, 700  # questions, and examples
-EARLIER, EVERYDAY = 1200, 300  # examples of earlier stages
-CLAIM_SHARE = 0.35  # share of everyday facts that claims are made of
-OPEN_SHARE = 0.4  # share of claims that are asked over a passage which does not decide them, too
+EVERYDAY, EARLIER = 3000, 6000  # examples of whole questions over several passages, and of earlier stages
+_NAME = re.compile(r"[A-Z][\w'’-]+(?: [A-Z][\w'’-]+)*")
 
 
 class Fact(NamedTuple):
-    """A question that one passage answers, and the answer."""
+    """A question that one passage answers, and the answer. ``whole``: a person asked it so, it is not a step."""
 
     question: str
     answer: str
     passage: TitledText
+    whole: bool = False
 
 
 Search = Callable[[str], Sequence[TitledText]]
@@ -51,7 +48,7 @@ Search = Callable[[str], Sequence[TitledText]]
 
 
 def documents(folder: Path, chance: random.Random) -> Iterator[Example]:
-    """The facts of the sets of everyday documents, over the passages that are read for them."""
+    """The questions of the sets of everyday documents, over the passages that are read for them."""
     for held in sets(folder):
         if held.domain in HELD_OUT:
             continue
@@ -62,19 +59,13 @@ def documents(folder: Path, chance: random.Random) -> Iterator[Example]:
             return [pair(passage) for passage in engine.search(question, READ)]
 
         facts = list(dict.fromkeys(facts_of(held, passages)))
-        answers = by_asking((fact.question, fact.answer) for fact in facts)
-        names = by_asking((fact.question, fact.answer) for fact in facts if kind_of(fact.answer) == "name")
+        names = names_by_asking(facts)
         for fact in facts:
-            near = [each for each in search(fact.question) if not _answers(fact.answer, each)]
-            yield from _read(fact, near[:NEAR])
+            yield from _told(fact, search)
             if other := renamed(fact, names, chance):
                 yield Example("single_renamed", other, [fact.passage], "none", [], 0, 0)
-            if chance.random() < CLAIM_SHARE:
-                yield from _claims("single_claim", fact, near, answers, chance)
         for asked in held.questions:
-            if asked.kind == "unanswerable":
-                for each in search(asked.text)[:NEAR]:
-                    yield Example("single_unanswerable", asked.text, [each], "none", [], None, 0)
+            yield from _decided(asked, passages, search)
 
 
 def facts_of(held: DocumentSet, passages: Sequence[Passage]) -> Iterator[Fact]:
@@ -88,27 +79,42 @@ def facts_of(held: DocumentSet, passages: Sequence[Passage]) -> Iterator[Fact]:
         if not files >= {step.path for step in steps}:
             continue
         own = [pair(passage_of(step, passages)) for step in steps]
-        for step, passage in zip(steps, own, strict=True):
-            if step.question:
-                yield Fact(step.question, step.answer, passage)
         if asked.kind in WHOLE and len(steps) == 1:
-            yield Fact(asked.text, steps[0].answer, own[0])
+            yield Fact(asked.text, steps[0].answer, own[0], whole=True)
+        for step, passage in zip(steps, own, strict=True):
+            if step.question and step.question != asked.text:
+                yield Fact(step.question, step.answer, passage)
         if asked.kind == "bridge" and (parts := split(asked.text)):
             yield Fact(parts.inner, steps[0].answer, own[0])
             if len(steps) == 2:
                 yield Fact(parts.about(steps[0].answer), steps[1].answer, own[1])
 
 
-def _read(fact: Fact, near: Sequence[TitledText]) -> Iterator[Example]:
+def _told(fact: Fact, search: Search) -> Iterator[Example]:
+    """A fact over its passage, and over passages that do not tell it."""
     spans = spans_of([fact.answer], [fact.passage], [0])
-    if spans:
-        yield Example("single", fact.question, [fact.passage], "span", spans, 1, 1)
-    for other in near:
+    if not spans:
+        return
+    yield Example("single", fact.question, [fact.passage], "span", spans, 1, 1)
+    near = [each for each in search(fact.question) if not occurs(fact.answer, " ".join(each))]
+    for other in near[: NEAR if fact.whole else 1]:
         yield Example("single_near", fact.question, [other], "none", [], 0, 0)
 
 
-def _answers(answer: str, passage: TitledText) -> bool:
-    return occurs(answer, passage[1]) or occurs(answer, passage[0])
+def _decided(asked: Question, passages: Sequence[Passage], search: Search) -> Iterator[Example]:
+    """A question of yes or no over the passage that decides it, and a question that nothing answers."""
+    if asked.kind not in ("boolean", "unanswerable"):
+        return
+    files = {passage.metadata["source"] for passage in passages}
+    own = list(dict.fromkeys(pair(passage_of(step, passages)) for step in asked.steps if step.path in files))
+    near = [each for each in search(asked.text) if each not in own]
+    if asked.kind == "boolean" and len(own) == 1:
+        yield Example("single_boolean", asked.text, own, asked.answers[0], [], 1, 1)
+        for each in near[:1]:
+            yield Example("single_near", asked.text, [each], "none", [], 0, 0)
+    if asked.kind == "unanswerable":
+        for each in [*own[:1], *near[:1]]:
+            yield Example("single_unanswerable", asked.text, [each], "none", [], None, 0)
 
 
 def renamed(fact: Fact, names: Mapping[str, Sequence[str]], chance: random.Random) -> str | None:
@@ -124,106 +130,26 @@ def renamed(fact: Fact, names: Mapping[str, Sequence[str]], chance: random.Rando
     return None
 
 
-def by_asking(facts: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """The answers to questions that open with the same word."""
+def names_by_asking(facts: Iterable[Fact]) -> dict[str, list[str]]:
+    """The names among the answers to questions that open with the same word."""
     found: dict[str, list[str]] = defaultdict(list)
-    for question, answer in facts:
-        found[_asks(question)].append(answer)
-    return found
-
-
-def _asks(question: str) -> str:
-    return question.split(" ", 1)[0].lower()
-
-
-def _claims(
-    source: str, fact: Fact, near: Sequence[TitledText], answers: Mapping[str, Sequence[str]], chance: random.Random
-) -> Iterator[Example]:
-    """A true claim and a false one, and now and then one over a passage that does not decide it."""
-    answer, text = fact.answer, fact.passage[1]
-    spans = spans_of([answer], [fact.passage], [0])
-    start = next((first for at, first, _ in spans if at == 0), None)
-    before = (text[:start].split() or [""])[-1] if start is not None else ""
-    made = claim(fact.question, before) if start is not None and len(answer.split()) <= 8 else None
-    if made is None:
-        return
-    others = list(dict.fromkeys(answers[_asks(fact.question)]))
-    inside = [other for other in others if occurs(other, text)]
-    others = [*chance.sample(inside, len(inside)), *chance.sample(others, len(others))]
-    wrong = [each for each in rivals(answer, text, others) if not occurs(each, fact.question)]
-    wrong = [each for each in wrong if each not in answer]
-    if not wrong:
-        return
-    alike = [each for each in wrong if each in others]  # who for who
-    false = chance.choice((alike or wrong)[:3])
-    yield Example(source, made.replace(SLOT, answer), [fact.passage], "yes", [], 1, 1)
-    yield Example(source, made.replace(SLOT, false), [fact.passage], "no", [], 1, 1)
-    if near and chance.random() < OPEN_SHARE:
-        value = chance.choice([answer, false])
-        yield Example(source, made.replace(SLOT, value), [near[0]], "none", [], 0, 0)
-
-
-def encyclopedic(data: Path, chance: random.Random) -> Iterator[Example]:
-    """Claims made of the questions of reading sets and of MuSiQue's steps."""
-    for name, most in CLAIMED.items():
-        rows = [row for row in lines(data / "reader" / f"{name}.jsonl.gz") if row["type"] == "span"]
-        facts = [
-            Fact(row["question"], row["answers"][0]["text"], (row.get("title") or "", row["context"])) for row in rows
-        ]
-        yield from _claimed(name, facts, most, chance)
-    if (data / "musique" / "train.jsonl").exists():
-        passages = {passage.id: passage for passage in polyhop.open_corpus(data / "musique" / "corpus.jsonl")}
-        steps = [
-            Fact(question, answer, pair(passages[pid]))
-            for row in lines(data / "musique" / "train.jsonl")
-            if not held_out(row["id"])
-            for question, answer, pid in steps_of(row, passages)
-        ]
-        yield from _claimed("musique", steps, MUSIQUE_CLAIMED, chance)
-
-
-def _claimed(name: str, facts: Sequence[Fact], most: int, chance: random.Random) -> Iterator[Example]:
-    """The claims of some facts; passages of the same title are their look-alikes."""
-    beside: dict[str, dict[TitledText, None]] = defaultdict(dict)
-    asked: dict[TitledText, list[tuple[str, str]]] = defaultdict(list)
     for fact in facts:
-        beside[fact.passage[0]][fact.passage] = None
-        asked[fact.passage].append((fact.question, fact.answer))
-    for fact in chance.sample(facts, min(most, len(facts))):
-        near = [each for each in beside[fact.passage[0]] if not _answers(fact.answer, each)][:20]
-        near = chance.sample(near, len(near))
-        yield from _claims(f"{name}_claim", fact, near, by_asking(asked[fact.passage]), chance)
-
-
-def contrasts(data: Path, chance: random.Random, most: int = CONDAQA) -> Iterator[Example]:
-    """CondaQA's questions of yes or no, each over all edits of its passage, which decide it differently."""
-    together = defaultdict(list)
-    for row in lines(data / "reader" / "condaqa.jsonl.gz"):
-        if row["type"] != "span":
-            together[row["question"]].append(row)
-    groups = [rows for rows in together.values() if len({row["type"] for row in rows}) > 1]
-    count = 0
-    for rows in chance.sample(groups, len(groups)):
-        for row in rows:
-            known = int(row["type"] != "none")
-            yield Example("condaqa", row["question"], [("", row["context"])], row["type"], [], 1, known)
-        count += len(rows)
-        if count >= most:
-            return
+        if _NAME.fullmatch(fact.answer):
+            found[fact.question.split(" ", 1)[0].lower()].append(fact.answer)
+    return found
 
 
 def main() -> None:
     """Write the examples."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--replay", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     chance = random.Random(given.seed)
-    made = [*documents(FOLDER, chance), *encyclopedic(given.data, chance), *contrasts(given.data, chance)]
-    before, own = list(read(given.replay)), list(everyday(FOLDER, chance))
-    made += chance.sample(before, min(EARLIER, len(before))) + chance.sample(own, min(EVERYDAY, len(own)))
+    made = list(documents(FOLDER, chance))
+    for before, count in ((list(everyday(FOLDER, chance)), EVERYDAY), (list(read(given.replay)), EARLIER)):
+        made += chance.sample(before, min(count, len(before)))
     chance.shuffle(made)
     write(made, given.out)
     counts = Counter(each.source for each in made)

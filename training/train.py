@@ -47,7 +47,9 @@ def losses(network: Network, rows: Sequence[Row], padding: int, targets: Tensor)
     parts: dict[str, Tensor] = {}
     reads = [at for at, row in enumerate(rows) if row.spans]
     if reads:
-        hide = torch.where((segments * mask)[reads] > 0, 0.0, -1e4)
+        seen = (segments * mask)[reads]
+        seen[:, 0] = torch.tensor([int(rows[at].kind >= 0) for at in reads])  # no answer, where that is known
+        hide = torch.where(seen > 0, 0.0, -1e4)
         first, last = F.log_softmax(starts[reads] + hide, -1), F.log_softmax(ends[reads] + hide, -1)
         spans = torch.zeros(len(reads), MAX_SPANS, 2, dtype=torch.long)
         real = torch.full((len(reads), MAX_SPANS), -1e4)

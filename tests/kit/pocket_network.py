@@ -59,7 +59,7 @@ def _output(question: str, path: Sequence[TitledText]) -> EncoderOutput:
         for i, passage in enumerate(path)
         if passage.text.split()
     ]
-    return EncoderOutput(odds, -odds, dict.fromkeys(KINDS, 0.25), tuple(spans))
+    return EncoderOutput(odds, -odds, odds, dict.fromkeys(KINDS, 0.25), tuple(spans))
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,7 @@ def test_spans_in_titles_and_judgements_not_known() -> None:
     assert named(title) == [{"ann lee"}]
     assert (part.kind, part.relevant, part.enough) == (-1, 1, 0)
     assert [KINDS[row.kind] for row in (none, no)] == ["none", "no"]
+    assert [row.spans for row in (none, no)] == [[(0, 0)], []]
     assert (kept.segments, kept.kind, kept.relevant, kept.enough) == ([], -1, -1, -1)
 
 
@@ -187,6 +189,17 @@ def test_a_few_steps_lower_every_loss() -> None:
         masters.step(3e-3)
     after = {name: loss.item() for name, loss in current().items()}
     assert all(after[name] < before[name] for name in before), (before, after)
+
+
+def span_loss(network: Network, row: Row) -> float:
+    return losses(network, [row], PIECES.padding, torch.empty(0))["span"].item()
+
+
+def test_no_answer_competes_with_spans_where_it_is_known() -> None:
+    network = tiny()
+    span, _, _, none, *_ = some_rows()
+    assert span_loss(network, span) > span_loss(network, replace(span, kind=-1))
+    assert 0.0 < span_loss(network, none) < 100.0
 
 
 def masters_of(folder: Path) -> list[Any]:

@@ -45,6 +45,12 @@ def test_a_set_is_read(tmp_path: Path) -> None:
     assert list(faults(held)) == []
 
 
+def test_a_single_step_may_leave_out_what_its_question_says(tmp_path: Path) -> None:
+    added = "? Where does Tomas work?\nkind: one\n= Malmö | Malmö, Sweden\n- people/tomas.md :: works from Malmö\n"
+    (step,) = a_set(tmp_path, SET + added).questions[-1].steps
+    assert (step.question, step.answer) == ("Where does Tomas work?", "Malmö")
+
+
 @pytest.mark.parametrize(
     ("wrong", "instead", "fault"),
     [

@@ -1,16 +1,14 @@
-"""Examples over one passage: facts, their look-alikes and claims; held-out domains stay out."""
+"""Examples over one passage: facts, passages that do not tell, and look-alikes; held-out domains stay out."""
 
 from __future__ import annotations
 
-import gzip
-import json
 import random
 from pathlib import Path
 
 import pytest
 from training.data import Example
 from training.sets import HELD_OUT
-from training.single import Fact, contrasts, documents, encyclopedic, renamed
+from training.single import Fact, documents, renamed
 
 from tests.training.test_sets import SET
 
@@ -50,34 +48,20 @@ def test_a_name_gives_way_to_one_of_its_role() -> None:
     assert renamed(both, names, random.Random(0)) is None
 
 
-def _write(folder: Path, name: str, rows: list[dict[str, object]]) -> None:
-    (folder / "reader").mkdir(exist_ok=True)
-    with gzip.open(folder / "reader" / f"{name}.jsonl.gz", "wt", encoding="utf-8") as out:
-        out.writelines(json.dumps(row) + "\n" for row in rows)
+QUESTIONS = """? Does Tomas work in Oslo?
+kind: boolean
+= no
+- people/tomas.md :: works from Malmö
+? When was Tomas born?
+kind: unanswerable
+=
+- people/tomas.md :: joined in 2017
+"""
 
 
-def test_every_true_claim_has_a_false_one(tmp_path: Path) -> None:
-    text = "Ana Roth leads the lab in Cork. Ida Kuhn leads the mill in Oslo."
-    rows: list[dict[str, object]] = [
-        {"question": question, "context": text, "title": "", "type": "span",
-         "answers": [{"text": answer, "start": text.index(answer)}]}
-        for question, answer in (("Who leads the lab?", "Ana Roth"), ("Who leads the mill?", "Ida Kuhn"))
-    ]  # fmt: skip
-    _write(tmp_path, "squad_dev", rows)
-    claims = {(example.question, example.kind) for example in encyclopedic(tmp_path, random.Random(0))}
-    assert claims == {
-        ("Does Ana Roth lead the lab?", "yes"), ("Does Ida Kuhn lead the lab?", "no"),
-        ("Does Ida Kuhn lead the mill?", "yes"), ("Does Ana Roth lead the mill?", "no"),
-    }  # fmt: skip
-
-
-def test_contrasts_stay_together(tmp_path: Path) -> None:
-    rows: list[dict[str, object]] = [
-        {"question": f"Is it {number}?", "context": f"{kind} {number}", "type": kind}
-        for number in range(6)
-        for kind in ("yes", "no", "none")
-    ]
-    _write(tmp_path, "condaqa", [*rows, {"question": "Alone?", "context": "x", "type": "yes"}])
-    made = list(contrasts(tmp_path, random.Random(0), most=6))
-    assert [example.kind for example in made] == ["yes", "no", "none"] * 2
-    assert len({example.question for example in made}) == 2
+def test_a_passage_decides_yes_or_no_or_leaves_a_question_open(tmp_path: Path) -> None:
+    (tmp_path / "company").mkdir()
+    (tmp_path / "company" / "ledger.txt").write_text(f"{SET.rstrip()}\n{QUESTIONS}", encoding="utf-8")
+    made = {(each.question, each.kind, each.enough) for each in documents(tmp_path, random.Random(0))}
+    assert {("Does Tomas work in Oslo?", "no", 1), ("Does Tomas work in Oslo?", "none", 0)} <= made
+    assert {each for each in made if each[0] == "When was Tomas born?"} == {("When was Tomas born?", "none", 0)}

@@ -57,10 +57,14 @@ class SpanPrediction(NamedTuple):
 
 
 class EncoderOutput(NamedTuple):
-    """A prediction for a query: two log-odds, the probability of each of ``KINDS``, and spans, most probable first."""
+    """A prediction for a query: three log-odds, the probability of each of ``KINDS``, and spans, most probable first.
+
+    ``answerable``: the best span against no span at all (Devlin et al., 2019, §4.3).
+    """
 
     relevance: float
     sufficiency: float
+    answerable: float
     kinds: Mapping[str, float]
     spans: tuple[SpanPrediction, ...]
 

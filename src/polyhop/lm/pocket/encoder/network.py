@@ -73,11 +73,13 @@ class Encoder:
 
     def _predict(self, input_: EncoderInput) -> EncoderOutput:
         starts, ends, kinds, relevance, sufficiency, _ = self._run(input_.ids, input_.first)
+        first = input_.first
         return EncoderOutput(
             round(float(relevance), PLACES),
             round(float(sufficiency), PLACES),
+            round(_answerable(starts, ends, first), PLACES),
             dict(zip(KINDS, _softmax(kinds), strict=True)),
-            _spans(input_, starts[input_.first :], ends[input_.first :]),
+            _spans(input_, starts[first:], ends[first:]),
         )
 
     def embed(self, texts: Sequence[str]) -> Array:
@@ -140,6 +142,13 @@ def _spans(input_: EncoderInput, starts: Array, ends: Array) -> tuple[SpanPredic
             scores[span] = max(float(start_logs[first] + end_logs[last]), scores.get(span, -np.inf))
     best = sorted((-round(score, PLACES), span) for span, score in scores.items())
     return tuple(SpanPrediction(*span, -score) for score, span in best[:_MAX_SPANS])
+
+
+def _answerable(starts: Array, ends: Array, first: int) -> float:
+    """The log-odds of the best span against no span; 0 without a passage."""
+    if first >= len(starts):
+        return 0.0
+    return float(starts[first:].max() + ends[first:].max() - starts[0] - ends[0])
 
 
 def _log_softmax(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
