@@ -82,7 +82,8 @@ def test_the_prose_below_the_trace_of_tor_gives_its_counts() -> None:
     accepted = shown.count("  accept")
     assert "tor.fuse  = Vienna" in shown
     prose = " ".join(page.partition("Each line under the question")[2].partition("##")[0].split())
-    assert f"the last call has {('no', 'one', 'two', 'three')[accepted]} pieces of evidence" in prose
+    count = ("no pieces", "one piece", "two pieces", "three pieces")[accepted]
+    assert f"the last call has {count} of evidence" in prose
 
 
 def test_a_picture_is_of_the_trace_below_it() -> None:

@@ -192,7 +192,7 @@ def test_a_few_steps_lower_every_loss() -> None:
 
 
 def span_loss(network: Network, row: Row) -> float:
-    return float(losses(network, [row], PIECES.padding, torch.empty(0))["span"])
+    return float(losses(network, [row], PIECES.padding, torch.empty(0))["span"].item())
 
 
 def test_no_answer_competes_with_spans_where_it_is_known() -> None:

@@ -91,6 +91,7 @@ def test_an_output_is_complete_for_any_path(network: Encoder, name: str, questio
     numbers = [
         output.relevance,
         output.sufficiency,
+        output.answerable,
         *output.kinds.values(),
         *(span.log_probability for span in output.spans),
     ]
@@ -116,6 +117,7 @@ def test_it_reads(network: Encoder) -> None:
     right, wrong = network.predict([network.build_input(asked, [MILL]), network.build_input(asked, [other])])
     assert right.relevance > wrong.relevance
     assert right.sufficiency > wrong.sufficiency
+    assert right.answerable > 0.0 > wrong.answerable
     assert right.kinds["none"] < wrong.kinds["none"]
     assert right.spans[0].text([MILL]) == "Rolf Anders"
 

@@ -10,7 +10,7 @@ from polyhop.common.text import normalise, words
 from polyhop.lm.pocket.encoder.cache import predict
 from polyhop.lm.pocket.reading.answer import PathReading, Solution, read_path
 from polyhop.lm.pocket.reading.descriptions import split
-from polyhop.lm.pocket.reading.judge import answer_probabilities, sufficiency
+from polyhop.lm.pocket.reading.judge import answer_probabilities, answerable
 from polyhop.lm.pocket.reading.passage import ParsedPassage
 from polyhop.lm.pocket.reading.question import ParsedQuestion
 from polyhop.lm.pocket.reading.tables import words as word_tables
@@ -60,15 +60,16 @@ def answers_of_documents(question: str, passages: Sequence[Passage]) -> list[Wei
 
 
 def read_singly(question: str, passages: Sequence[Passage], known: Sequence[str] = ()) -> list[Weighed]:
-    """The answers read off each passage alone, best first, each once. An answer weighs as much as its passage is enough
-    times its probability there. ``known``: what the question is about, which cannot be its answer."""
+    """The answers read off each passage alone, best first, each once. The weight of an answer is the probability that
+    its passage contains the answer, times its own there. ``known``: what the question is about, which cannot be its
+    answer."""
     predict(question, [[passage] for passage in passages])  # in one batch
     best: dict[str, Weighed] = {}
     for passage in passages:
         reading = read_path(question, [passage])
-        enough = sufficiency(reading)
+        contained = answerable(reading)
         for answer, share in answer_probabilities(reading.solution).items():
-            weight = enough * share * _timeliness(reading, answer) * fit(reading.parsed, answer)
+            weight = contained * share * _timeliness(reading, answer) * fit(reading.parsed, answer)
             if weight > (best[answer][1] if answer in best else 0.0) and not _is_known(answer, known):
                 best[answer] = answer, weight, reading.solution
     return sorted(best.values(), key=lambda weighed: -weighed[1])

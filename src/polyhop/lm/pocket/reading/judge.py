@@ -141,6 +141,13 @@ def sufficiency(reading: PathReading) -> float:
     return _probability(odds)
 
 
+def answerable(reading: PathReading) -> float:
+    """The probability that a passage contains the answer, by the encoder; 0 if it gives none."""
+    if reading.output is None or reading.solution.answer is None:
+        return 0.0
+    return _probability(reading.output.answerable)
+
+
 def _lacks_dates(reading: PathReading) -> bool:
     """True for a comparison of two dates of which a path of articles lacks one: no choice can be read without it."""
     comparison = None if reading.of_documents else reading.parsed.comparison

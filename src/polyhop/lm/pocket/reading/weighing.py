@@ -14,7 +14,7 @@ from polyhop.lm.pocket.encoder.cache import predict
 from polyhop.lm.pocket.encoder.inputs import EncoderOutput
 from polyhop.lm.pocket.reading.answer import Solution, read_path
 from polyhop.lm.pocket.reading.candidates import names_page
-from polyhop.lm.pocket.reading.documents import answers_of_documents, fit, verify_claim
+from polyhop.lm.pocket.reading.documents import answers_of_documents, verify_claim
 from polyhop.lm.pocket.reading.judge import answer_probabilities, relevance, sufficiency
 from polyhop.lm.pocket.reading.tables import blends
 from polyhop.lm.pocket.reading.text import content_stems
@@ -26,7 +26,6 @@ _MAX_PAIRED = 6  # most promising passages that are read in pairs
 _PARTIAL = 0.7  # share of a span's probability that counts if the answer only overlaps it
 _UNNAMED_WEIGHT = 0.5  # of a pair without a passage about what the question names, if there is one
 _PASSED_ON = 0.6  # share of a passage's relevance that counts for the passages it names
-_PAIRS_WEIGHT = 0.1  # of the answers read off pairs of own documents' passages, beside those read off single ones
 
 
 class WeighedAnswer(NamedTuple):
@@ -48,14 +47,14 @@ def weigh_answers(question: str, passages: Sequence[Passage]) -> WeighedAnswer:
 
     All passages together decide if they settle the question by a comparison or a chain. Else the weight of an answer is
     the sum over pairs of the promise of a pair, squared, times the probability that the pair gives the answer. Parts of
-    files are read one by one too, and that counts more.
+    files are read one by one.
     """
     passages = passages[:_MAX_PASSAGES]
     reading = read_path(question, passages)
     whole = reading.solution
     if reading.of_documents and whole.is_open_claim:
         return _claimed(question, passages, whole)
-    if reading.of_documents and not (whole.complete and not whole.is_cell) and not whole.verdict:
+    if reading.of_documents and (whole.is_cell or not whole.complete):
         return _weigh_documents(question, passages, whole)
     if len(passages) <= _FEW or whole.complete or not whole.ranked:
         return WeighedAnswer(whole.answer, whole, answer_probabilities(whole).get(whole.answer or "", 0.0))
@@ -78,24 +77,15 @@ def _claimed(question: str, passages: Sequence[Passage], whole: Solution) -> Wei
 
 
 def _weigh_documents(question: str, passages: Sequence[Passage], whole: Solution) -> WeighedAnswer:
-    """Weigh the answers from parts of files: read off single passages, in two steps if the question describes what it
-    is about, and a little off pairs."""
+    """Weigh the answers from parts of files: read off single passages, and in two steps if the question describes what
+    it is about."""
     totals: dict[str, float] = defaultdict(float)
     strongest: dict[str, tuple[float, Solution]] = {}
     for answer, weight, solution in answers_of_documents(question, passages):
         totals[answer] += weight
         if answer not in strongest or weight > strongest[answer][0]:
             strongest[answer] = weight, solution
-    paired, solutions = _weigh_pairs(question, passages, whole) if len(passages) > 1 else ({}, {})
-    everything = sum(paired.values()) or 1.0
-    for answer, weight in paired.items():
-        if not (fitting := fit(whole.parsed, answer)):
-            continue
-        totals[answer] += _PAIRS_WEIGHT * fitting * weight / everything
-        strongest.setdefault(answer, solutions[answer])
-    if not totals:
-        return WeighedAnswer(None, whole, 0.0)
-    return _heaviest(totals, strongest, whole)
+    return _heaviest(totals, strongest, whole) if totals else WeighedAnswer(None, whole, 0.0)
 
 
 def _weigh_pairs(
@@ -139,20 +129,26 @@ def correct_features(
     question: str, passages: Sequence[Passage], weighed: WeighedAnswer
 ) -> tuple[float, float, float, float]:
     """The features of a correct answer: 1 if a rule settled it, else its share; the probability that the encoder reads
-    it off the best pair of passages; and a constant."""
-    chosen = _most_promising(question, passages[:_MAX_PASSAGES])
-    paths = list(combinations(chosen, min(2, len(chosen))))
-    outputs = zip(paths, predict(question, paths), strict=True)
+    it off the best of the paths that are read; and a constant."""
+    outputs = _outputs(question, passages)
     read = 0.0 if weighed.answer is None else max(_probability_of(weighed.answer, path, out) for path, out in outputs)
     settled = weighed.solution.complete
     return float(settled), 0.0 if settled else weighed.share, read, 1.0
 
 
+def _outputs(question: str, passages: Sequence[Passage]) -> list[tuple[tuple[Passage, ...], EncoderOutput]]:
+    """The paths that an answer is read off, and their predictions: parts of files alone, articles in pairs."""
+    chosen = _most_promising(question, passages[:_MAX_PASSAGES])
+    of_documents = read_path(question, chosen).of_documents
+    paths = list(combinations(chosen, 1 if of_documents else min(2, len(chosen))))
+    return list(zip(paths, predict(question, paths), strict=True))
+
+
 def reading_features(question: str, passages: Sequence[Passage], weighed: WeighedAnswer) -> dict[str, float]:
     """The features of an answer that passages give when they are read alone: of its reading, and of its form."""
     settled, share, read, _ = correct_features(question, passages, weighed)
-    chosen = _most_promising(question, passages[:_MAX_PASSAGES])
-    best = max(predict(question, list(combinations(chosen, min(2, len(chosen))))), key=lambda out: out.sufficiency)
+    outputs = [output for _, output in _outputs(question, passages)]
+    best = max(outputs, key=lambda output: output.sufficiency)
     parsed, answer = weighed.solution.parsed, weighed.answer or ""
     stems, has_digit = set(content_stems(answer)), any(map(str.isdigit, answer))
     asked = parsed.terms.keys()
@@ -167,6 +163,7 @@ def reading_features(question: str, passages: Sequence[Passage], weighed: Weighe
         "read": read,
         "sufficiency": best.sufficiency,
         "nothing": best.kinds["none"],
+        "answerable": max(output.answerable for output in outputs),
         "sentence": max(map(len, near), default=0) / max(1, len(asked)),
         "comparison": float(parsed.comparison is not None),
         "yes or no": float(parsed.type == "boolean"),
