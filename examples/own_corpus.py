@@ -73,7 +73,7 @@ with tempfile.TemporaryDirectory() as folder:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
-    with polyhop.Pipeline(folder, method="hops", lm="pocket", k=2, abstain_below=0.3) as qa:
+    with polyhop.Pipeline(folder, method="hops", lm="pocket", k=2, abstain_below=0.2) as qa:
         for question in QUESTIONS:
             print(question)
             print(with_references(qa.ask(question)), end="\n\n")

@@ -116,6 +116,12 @@ def is_hopeless(reading: PathReading) -> bool:
     return log_odds(table, screening_features(reading)) < lowest
 
 
+def mentions_compared(reading: PathReading) -> bool:
+    """True for a path of articles whose last passage mentions one of the two things that the question compares."""
+    comparison = None if reading.of_documents or not reading.pages else reading.parsed.comparison
+    return comparison is not None and any(fold(name) in reading.pages[-1].folded for name in comparison.options)
+
+
 def relevance(reading: PathReading) -> float:
     """The probability that a path is relevant to the question; 0 for an empty path."""
     if not reading.pages:

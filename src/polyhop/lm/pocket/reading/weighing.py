@@ -14,7 +14,7 @@ from polyhop.lm.pocket.encoder.cache import predict
 from polyhop.lm.pocket.encoder.inputs import EncoderOutput
 from polyhop.lm.pocket.reading.answer import Solution, read_path
 from polyhop.lm.pocket.reading.candidates import names_page
-from polyhop.lm.pocket.reading.documents import answers_of_documents, verify_claim
+from polyhop.lm.pocket.reading.documents import answers_of_documents, fit, verify_claim
 from polyhop.lm.pocket.reading.judge import answer_probabilities, relevance, sufficiency
 from polyhop.lm.pocket.reading.tables import blends
 from polyhop.lm.pocket.reading.text import content_stems
@@ -26,6 +26,8 @@ _MAX_PAIRED = 6  # most promising passages that are read in pairs
 _PARTIAL = 0.7  # share of a span's probability that counts if the answer only overlaps it
 _UNNAMED_WEIGHT = 0.5  # of a pair without a passage about what the question names, if there is one
 _PASSED_ON = 0.6  # share of a passage's relevance that counts for the passages it names
+_LITTLE = 0.05  # weight of an answer read off a single passage of own documents, below which pairs are read too
+_PAIRS_WEIGHT = 0.1  # of the answers read off pairs of own documents' passages
 
 
 class WeighedAnswer(NamedTuple):
@@ -78,13 +80,19 @@ def _claimed(question: str, passages: Sequence[Passage], whole: Solution) -> Wei
 
 def _weigh_documents(question: str, passages: Sequence[Passage], whole: Solution) -> WeighedAnswer:
     """Weigh the answers from parts of files: read off single passages, and in two steps if the question describes what
-    it is about."""
+    it is about; where all weigh little, off pairs too."""
     totals: dict[str, float] = defaultdict(float)
     strongest: dict[str, tuple[float, Solution]] = {}
     for answer, weight, solution in answers_of_documents(question, passages):
         totals[answer] += weight
         if answer not in strongest or weight > strongest[answer][0]:
             strongest[answer] = weight, solution
+    if len(passages) > 1 and max(totals.values(), default=0.0) < _LITTLE:
+        paired, solutions = _weigh_pairs(question, passages, whole)
+        everything = sum(paired.values()) or 1.0
+        for answer, weight in paired.items():
+            totals[answer] += _PAIRS_WEIGHT * fit(whole.parsed, answer) * weight / everything
+            strongest.setdefault(answer, solutions[answer])
     return _heaviest(totals, strongest, whole) if totals else WeighedAnswer(None, whole, 0.0)
 
 

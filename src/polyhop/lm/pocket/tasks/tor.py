@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from polyhop.common.text import normalise
 from polyhop.lm.pocket.reading.answer import UNKNOWN, PathReading, bridge, next_query, read_path
 from polyhop.lm.pocket.reading.documents import described
-from polyhop.lm.pocket.reading.judge import answer_probabilities, is_hopeless, relevance, sufficiency
+from polyhop.lm.pocket.reading.judge import answer_probabilities, is_hopeless, mentions_compared, relevance, sufficiency
 from polyhop.lm.pocket.tasks.reading import Fields, Value, answer_from_passages
 
 RELEVANT_ABOVE = 0.1
@@ -21,7 +21,7 @@ def review(fields: Fields) -> Value:
     """Judge whether a path is relevant and sufficient; answer from it, or write the next query. A path that rules call
     hopeless is not read by the encoder."""
     reading = read_path(fields["question"], fields["passages"])
-    is_relevant = not is_hopeless(reading) and relevance(reading) >= RELEVANT_ABOVE
+    is_relevant = mentions_compared(reading) or (not is_hopeless(reading) and relevance(reading) >= RELEVANT_ABOVE)
     supported = is_relevant and sufficiency(reading) >= SUFFICIENT_ABOVE
     return {
         "relevant": is_relevant,
