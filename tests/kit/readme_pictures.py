@@ -90,7 +90,8 @@ def tree(answer: Answer, theme: str) -> str:
 text {{ font: 16px {SERIF}; fill: {found["ink"]} }}
 .question {{ font-size: 17px }} .final {{ font-size: 27px }} .small {{ font: 12.5px {SANS}; fill: {found["dim"]} }}
 .no {{ fill: {found["dim"]}; opacity: .75 }} .accept {{ fill: {found["good"]}; font-weight: 600 }}
-path {{ fill: none; stroke-width: 1.5; stroke: {found["line"]} }} path.no {{ fill: none; stroke-dasharray: 2 4; opacity: 1 }}
+path {{ fill: none; stroke-width: 1.5; stroke: {found["line"]} }}
+path.no {{ fill: none; stroke-dasharray: 2 4; opacity: 1 }}
 path.won {{ stroke: {found["ink"]}; stroke-width: 2 }}
 circle, rect.root, rect.spot {{ fill: {found["paper"]}; stroke: {found["ink"]}; stroke-width: 1.25 }}
 circle.no {{ fill: {found["paper"]}; stroke: {found["dim"]} }}
