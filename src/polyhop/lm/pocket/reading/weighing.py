@@ -49,7 +49,7 @@ def weigh_answers(question: str, passages: Sequence[Passage]) -> WeighedAnswer:
 
     All passages together decide if they settle the question by a comparison or a chain. Else the weight of an answer is
     the sum over pairs of the promise of a pair, squared, times the probability that the pair gives the answer. Parts of
-    files are read one by one.
+    files are read one by one, and in pairs where that tells little.
     """
     passages = passages[:_MAX_PASSAGES]
     reading = read_path(question, passages)
@@ -91,8 +91,9 @@ def _weigh_documents(question: str, passages: Sequence[Passage], whole: Solution
         paired, solutions = _weigh_pairs(question, passages, whole)
         everything = sum(paired.values()) or 1.0
         for answer, weight in paired.items():
-            totals[answer] += _PAIRS_WEIGHT * fit(whole.parsed, answer) * weight / everything
-            strongest.setdefault(answer, solutions[answer])
+            if fitting := fit(whole.parsed, answer):
+                totals[answer] += _PAIRS_WEIGHT * fitting * weight / everything
+                strongest.setdefault(answer, solutions[answer])
     return _heaviest(totals, strongest, whole) if totals else WeighedAnswer(None, whole, 0.0)
 
 
