@@ -28,7 +28,13 @@ def make(folder: Path, files: dict[str, str]) -> Path:
 
 
 def test_documents_are_read_in_order_at_any_depth(tmp_path: Path) -> None:
-    files = {"b.txt": "Bees hum.", "a/deep/c.md": "# Cats\nCats purr.", "a/B.TXT": "Birds sing.", "notes.rst": "no"}
+    files = {
+        "b.txt": "Bees hum.",
+        "a/deep/c.md": "# Cats\nCats purr.",
+        "a/B.TXT": "Birds sing.",
+        "notes.odt": "no",
+        "notes": "no",
+    }
     corpus = open_corpus(make(tmp_path / "docs", files))
     assert corpus.name == "docs"
     assert [(p.id, p.title, p.text) for p in corpus] == [
@@ -61,6 +67,14 @@ def test_a_long_document_is_split_into_about_100_words_at_sentence_ends(tmp_path
         ("a.txt", "The title\nThe body.", "a", "The title.\nThe body."),
         ("a.txt", "The title only\n\n", "a", "The title only"),
         ("two.dots.txt", "Text.", "two.dots", "Text."),
+        ("a.text", "The title\n\nThe body.", "The title", "The body."),
+        ("a.log", "10:00 up\nthen down", "a", "10:00 up\nthen down"),
+        ("Readme", "# T\nOne.", "T", "One."),
+        ("AUTHORS", "# Of\n# all.\nAnn\nBo", "AUTHORS", "# Of.\n# all.\nAnn.\nBo"),
+        ("README", "The tool\n--------\nOne.", "The tool", "One."),
+        ("LICENSE", "        Free licence\n\n    Do what\n    you like.", "Free licence", "Do what you like."),
+        ("Makefile", "all:\n\trm a", "Makefile", "all:\n    rm a"),
+        ("sub/Dockerfile", "FROM a\n", "sub/Dockerfile", "FROM a"),
     ],
 )
 def test_the_title_is_the_first_heading_or_the_files_name(
@@ -181,7 +195,7 @@ def mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(converter, "is_installed", lambda extra: False)
     monkeypatch.setenv("POLYHOP_CACHE", str(tmp_path / "cache"))
     files = {"a.txt": "Ada was born in London.", "b.md": "# Alan\nAlan was born in Paddington.", "talk.ODP": "x"}
-    more = {"one.docx": "x", "sub/two.docx": "x", "Makefile": "all:", "old\x1b[31m.d\x07oc": "x"}
+    more = {"one.docx": "x", "sub/two.docx": "x", "noted": "all:", "old\x1b[31m.d\x07oc": "x"}
     folder = make(tmp_path / "mixed", files | more)
     (folder / "out.txt").symlink_to(make(tmp_path / "outside", {"secret.txt": "Secret."}) / "secret.txt")
     return folder

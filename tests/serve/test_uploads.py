@@ -99,6 +99,16 @@ async def ask(session: aiohttp.ClientSession, corpus: str, **headers: str) -> tu
 # --- a corpus --------------------------------------------------------------------------------------------------------
 
 
+async def test_files_without_a_suffix_are_read_by_their_name(stored: Path) -> None:
+    files = {"a/README": "# Mill\nIt is old.\n", "b/Makefile": "all:\n", "c/notes": "x"}
+    async with client() as session:
+        kinds = (await get(session, "/v1/corpora"))[1]["uploads"]["kinds"]
+        assert [kinds.get(kind) for kind in (".rst", "readme", "makefile", "notes")] == ["", "", "", None]
+        _, corpus = await send(session, form(files))
+        assert corpus["titles"] == ["Mill", "b/Makefile"]
+        assert corpus["left_out"] == ["1 file without a suffix (not a supported kind)"]
+
+
 async def test_a_folder_becomes_a_corpus_to_ask(stored: Path) -> None:
     async with client() as session:
         status, corpus = await send(session, form(NOTES))

@@ -13,7 +13,7 @@ import orjson
 
 from polyhop.common.files import digest_of, path_text
 from polyhop.data import path_or_demo
-from polyhop.data.converting.converter import SUFFIXES, TABLES, Converter
+from polyhop.data.converting.converter import TABLES, Converter, suffix_of
 from polyhop.data.corpus import Corpus, Read, Unread
 from polyhop.data.documents import READING_VERSION, document_files, read_documents, source_of, survey
 from polyhop.data.index_folder import is_broken_index, is_index, manifest_of, read_index
@@ -37,8 +37,9 @@ FORMATS = (
     "JSON lines, a JSON array, or a table with a header (CSV, TSV), .gz and .bz2 too, of title and "
     "text|contents|paragraph_text|body, and id|_id|pid|passage_id|docid|idx or none; a folder with corpus.jsonl "
     "(BEIR); HotpotQA's processed Wikipedia (its folder, its .tar.bz2 or one of its files); PathRetriever's sqlite "
-    "database; a document or a folder of them (.txt, .md, .html, .epub, .xlsx, .pptx, .csv, .tsv, .eml, .mbox, .ipynb, "
-    "source code; .pdf and .docx by the extra docs); an index folder; hf:DATASET[:CONFIG]; a list of Passage"
+    "database; a document or a folder of them (.txt, .log, .md, .rst, .adoc, .org, .html, .epub, .xlsx, .pptx, .csv, "
+    ".tsv, .eml, .mbox, .ipynb, README and the like, source code; .pdf and .docx by the extra docs); an index folder; "
+    "hf:DATASET[:CONFIG]; a list of Passage"
 )
 
 
@@ -77,7 +78,7 @@ def _opened(source: str | Path | Iterable[Passage], skip_bad: bool) -> Corpus:
         return _from_hub(str(path), skip_bad)
     if path.is_dir():
         return _from_folder(path, skip_bad)
-    if path.suffix.lower() in SUFFIXES and path.is_file() and not _is_table_of_passages(path):
+    if suffix_of(path.name) and path.is_file() and not _is_table_of_passages(path):
         return _from_documents(path, skip_bad)
     return _from_lines(path, skip_bad)
 

@@ -18,7 +18,7 @@ from polyhop.common.files import path_text
 from polyhop.common.sentences import join_wrapped_lines, pack, pieces
 from polyhop.common.text import SECTION, printable
 from polyhop.data.converting import TITLE, Block, BlockKind
-from polyhop.data.converting.converter import MAX_SECONDS_LOST, SOURCE_CODE, SUFFIXES, Converter, needs_extra
+from polyhop.data.converting.converter import MAX_SECONDS_LOST, SOURCE_CODE, Converter, needs_extra, suffix_of
 from polyhop.errors import DataError
 from polyhop.types import Passage
 
@@ -33,7 +33,7 @@ _ENDS = frozenset(".!?:;,…。！？：；，、—–-|/")
 
 def document_files(folder: Path) -> Iterator[Path]:
     """Yield the documents under a folder, sorted by path."""
-    return files_under(folder, lambda name: name.lower().endswith(SUFFIXES))
+    return files_under(folder, lambda name: bool(suffix_of(name)))
 
 
 def survey(folder: Path) -> tuple[list[Path], Counter[tuple[str, str]]]:
@@ -51,7 +51,7 @@ def survey(folder: Path) -> tuple[list[Path], Counter[tuple[str, str]]]:
 def kind_of(name: str) -> str:
     """Return the kind of a file by its name.
 
-    >>> kind_of("Notes.ODT"), kind_of("README")
+    >>> kind_of("Notes.ODT"), kind_of("notes")
     ('.odt', 'file without a suffix')
     """
     return printable(Path(name).suffix.lower())[:_MAX_SUFFIX] or "file without a suffix"
@@ -59,7 +59,7 @@ def kind_of(name: str) -> str:
 
 def unreadable(name: str) -> str:
     """Return the reason that a file of this name cannot be read; "" if it can."""
-    if not name.lower().endswith(SUFFIXES):
+    if not suffix_of(name):
         return "not a supported kind"
     return "pip install 'polyhop[docs]'" if needs_extra(name) else ""
 
@@ -114,7 +114,7 @@ def read_documents(
                     message = f"the documents that cannot be read took more than {MAX_SECONDS_LOST:g} s together"
                     raise DataError(f"{message}; take them out of the folder, beginning with this one", path) from error
                 continue
-            title = source if path.suffix.lower() in SOURCE_CODE else ""
+            title = source if suffix_of(path.name) in SOURCE_CODE else ""
             if path.stem != (name := Path(source).stem):  # stored under another name, which converters took as a title
                 blocks = [replace(b, text=name) if (b.level, b.text) == (TITLE, path.stem) else b for b in blocks]
             for passage in passages_of(blocks, source, title, converter.guess):

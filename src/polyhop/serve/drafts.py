@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from polyhop.common.text import counted, normalise_unicode, printable
-from polyhop.data.converting.converter import SUFFIXES, Converter
+from polyhop.data.converting.converter import Converter, suffix_of
 from polyhop.data.corpora import corpus_of_files
 from polyhop.data.corpus import Corpus
 from polyhop.data.documents import kind_of, unreadable
@@ -114,8 +114,8 @@ class Draft:
             return
         with storing():
             self._close()
-        stem, dot, suffix = self._shown.rpartition(".")
-        self._paths[_free_name(stem, self._paths, f"{dot}{suffix}")] = self._path
+        suffix = Path(self._shown).suffix
+        self._paths[_free_name(self._shown.removesuffix(suffix), self._paths, suffix)] = self._path
 
     def corpus(self, taken: Collection[str]) -> Corpus:
         """Return the corpus of the files, which have all arrived. A folder that all of them are in is left out of their
@@ -154,7 +154,7 @@ class Draft:
 
     @property
     def _path(self) -> Path:
-        return self.folder / f"{self._count:06}{next(s for s in SUFFIXES if self._shown.lower().endswith(s))}"
+        return self.folder / f"{self._count:06}{suffix_of(self._shown)}"
 
     def _close(self) -> None:
         stream, self._stream = self._stream, None

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from polyhop.data.converting import MAX_BYTES, MAX_CHARACTERS, MAX_HEADINGS, MAX_MARKUP, TITLE, Block, tidy
-from polyhop.data.converting.converter import SOURCE_CODE
+from polyhop.data.converting.converter import SOURCE_CODE, suffix_of
 from polyhop.data.converting.encodings import decode_page, decode_text
 from polyhop.data.converting.html import html_blocks
 from polyhop.data.converting.mail import eml_blocks, mbox_blocks
 from polyhop.data.converting.office import pptx_blocks, xlsx_blocks
+from polyhop.data.converting.outlines import adoc_blocks, org_blocks, readme_blocks, rst_blocks
 from polyhop.data.converting.packed import docx_blocks, epub_blocks
 from polyhop.data.converting.pdf import pdf_blocks
 from polyhop.data.converting.plain import code_blocks, markdown_blocks, notebook_blocks, text_blocks
@@ -35,8 +36,14 @@ _FIELDS = [field.name for field in fields(Block)]
 
 TEXT_CONVERTERS: dict[str, Callable[[str], Iterator[Block]]] = {
     ".txt": text_blocks,
+    ".text": text_blocks,
+    ".log": code_blocks,
     ".md": markdown_blocks,
     ".markdown": markdown_blocks,
+    ".rst": rst_blocks,
+    ".adoc": adoc_blocks,
+    ".org": org_blocks,
+    ".readme": readme_blocks,
     ".html": html_blocks,
     ".htm": html_blocks,
     ".xhtml": html_blocks,
@@ -69,7 +76,7 @@ def convert(path: Path, note_guess: Callable[[str], None] = lambda _: None) -> I
     Raises:
         DataError: the document cannot be read; the message names no file.
     """
-    suffix, status = path.suffix.lower(), path.stat()
+    suffix, status = suffix_of(path.name), path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise DataError("not a regular file")
     limit = MAX_MARKUP if suffix in _MARKUP else MAX_BYTES

@@ -17,15 +17,25 @@ from polyhop.data.converting import Block
 from polyhop.errors import DataError, MissingExtra
 
 SOURCE_CODE = frozenset(
-    """.bash .c .cc .cfg .cpp .cs .css .go .h .hpp .ini .java .jl .js .jsx .kt .lua .mjs .php .pl .proto .ps1 .py .pyi
-    .r .rb .rs .scala .sh .sql .swift .toml .ts .tsx .yaml .yml""".split()
+    """.bash .c .cc .cfg .cpp .cs .css .go .h .hpp .ini .java .jl .js .jsx .kt .lua .mjs .mk .php .pl .proto .ps1 .py
+    .pyi .r .rb .rs .scala .sh .sql .swift .toml .ts .tsx .yaml .yml""".split()
 )
 TABLES = (".csv", ".tsv")
 SUFFIXES = (
-    *(".txt", ".md", ".markdown", ".html", ".htm", ".xhtml", ".epub", ".pdf", ".docx", ".xlsx", ".pptx"),
-    *(".eml", ".mbox", ".ipynb", *TABLES, *sorted(SOURCE_CODE)),
+    *(".txt", ".text", ".log", ".md", ".markdown", ".rst", ".adoc", ".org", ".readme", ".html", ".htm", ".xhtml"),
+    *(".epub", ".pdf", ".docx", ".xlsx", ".pptx", ".eml", ".mbox", ".ipynb", *TABLES, *sorted(SOURCE_CODE)),
 )
 """The suffixes of the documents that are read."""
+
+NAMES = {
+    **dict.fromkeys(
+        """authors changelog changes contributing contributors copying credits hacking history install licence license
+        maintainers news notice readme security todo""".split(),
+        ".readme",
+    ),
+    **dict.fromkeys("containerfile dockerfile gnumakefile jenkinsfile makefile procfile".split(), ".mk"),
+}
+"""The documents that are read without a suffix: by name, the suffix that they are read as if they had."""
 
 BASE_SECONDS, SECONDS_PER_MB, MAX_SECONDS = 20.0, 10.0, 120.0
 """The time to convert a document: the first plus the second per megabyte, up to the third."""
@@ -34,6 +44,18 @@ MAX_SECONDS_LOST = 300.0
 """Maximum total time for the documents of a folder that cannot be read."""
 
 _NEED_DOCS = (".pdf", ".docx")
+
+
+def suffix_of(name: str) -> str:
+    """Return the suffix that says how a file of this name is read; "" if it is not.
+
+    >>> suffix_of("docs/Notes.RST"), suffix_of("docs/README"), suffix_of("a.odt"), suffix_of("notes")
+    ('.rst', '.readme', '', '')
+    """
+    path = Path(name.lower())
+    kind = path.suffix or path.name
+    suffix = NAMES.get(kind, kind)
+    return suffix if suffix in SUFFIXES else ""
 
 
 def needs_extra(name: str) -> bool:

@@ -67,7 +67,7 @@ def _ends_of_lines(lines: Sequence[str]) -> list[bool]:
 
 
 def code_blocks(text: str) -> Iterator[Block]:
-    """Yield the lines of a program."""
+    """Yield the lines of a program or a log, which are never joined."""
     return (Block(line.expandtabs(4), kind="code") for line in text.splitlines() if line.strip())
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
-from polyhop.data.converting.converter import SUFFIXES
+from polyhop.data.converting.converter import NAMES, SUFFIXES
 from polyhop.data.documents import unreadable
 from polyhop.serve.drafts import Draft, UploadLimits
 from polyhop.serve.errors import ClientGone
@@ -113,13 +113,13 @@ async def corpus_row(service: Service, corpus: str) -> dict[str, Any]:
 
 
 def limits_row(limits: UploadLimits, uploaded: Sequence[str]) -> dict[str, Any]:
-    """Return the limits of uploads: numbers, bytes, and the suffixes of documents, each with the reason that it cannot
-    be read here, "" if it can; and the names of those that were ``uploaded``."""
+    """Return the limits of uploads: numbers, bytes, and the suffixes of documents, and names without one, each with the
+    reason that it cannot be read here, "" if it can; and the names of those that were ``uploaded``."""
     return {
         "max_files": limits.files,
         "max_file_bytes": limits.file_bytes,
         "max_bytes": limits.total_bytes,
-        "kinds": {suffix: unreadable(suffix) for suffix in SUFFIXES},
+        "kinds": {kind: unreadable(kind) for kind in (*SUFFIXES, *NAMES)},
         "corpora": list(uploaded),
     }
 

@@ -27,10 +27,12 @@ export function lookThrough(chosen, limits) {
 }
 
 function reasonOf({ file, path }, { kinds, max_file_bytes }) {
-  const suffix = /\.[^./]+$/.exec(path)?.[0].toLowerCase();
-  if (!suffix) return "file without a suffix";
-  if (!(suffix in kinds)) return `${suffix.slice(0, 20)} (not a supported kind)`;
-  if (kinds[suffix]) return `${suffix} (${kinds[suffix]})`;
+  const name = path.toLowerCase().split("/").pop();
+  const kind = /\.[^.]+$/.exec(name)?.[0] ?? name; // a few names without a suffix are kinds
+  if (!Object.hasOwn(kinds, kind)) {
+    return kind.startsWith(".") ? `${kind.slice(0, 20)} (not a supported kind)` : "file without a suffix";
+  }
+  if (kinds[kind]) return `${kind} (${kinds[kind]})`;
   return file.size > max_file_bytes ? `file larger than ${megabytes(max_file_bytes)}` : "";
 }
 
