@@ -19,17 +19,18 @@ from typing import Any, NamedTuple
 import polyhop
 from polyhop import Passage
 from polyhop.common.text import normalise
-from polyhop.lm.pocket.reading.descriptions import split
+from polyhop.lm.pocket.reading.descriptions import DESCRIBES, inner_question, plain, split_by_rules
 from polyhop.retrieval import open_plain_retriever
 from polyhop.retrieval.index import index_for
-from training.data import Example, TitledText, occurs, read, spans_of, write
+from training.data import AnswerSpan, Example, TitledText, occurs, read, spans_of, write
 from training.everyday import everyday, passage_of
 from training.examples import pair
-from training.sets import FOLDER, HELD_OUT, DocumentSet, Question, corpus_of, sets
+from training.sets import FOLDER, HELD_OUT, DocumentSet, Question, Step, corpus_of, descriptions, sets
 
 READ = 5  # passages that BM25 finds, which are read one by one
 NEAR = 2  # of them, without the answer, that a question is asked over
 WHOLE = ("one", "table", "outdated", "lookalike")  # kinds of question that one fact answers
+PLAIN = 0.3  # share of the questions of one fact that are read for what they describe: nothing
 EVERYDAY, EARLIER = 3000, 6000  # examples of whole questions over several passages, and of earlier stages
 _NAME = re.compile(r"[A-Z][\w'’-]+(?: [A-Z][\w'’-]+)*")
 
@@ -66,11 +67,13 @@ def documents(folder: Path, chance: random.Random) -> Iterator[Example]:
                 yield Example("single_renamed", other, [fact.passage], "none", [], 0, 0)
         for asked in held.questions:
             yield from _decided(asked, passages, search)
+            if asked.kind not in WHOLE or chance.random() < PLAIN:
+                yield from described(asked)
 
 
 def facts_of(held: DocumentSet, passages: Sequence[Passage]) -> Iterator[Fact]:
-    """The facts of a set: the steps that people wrote, whole questions of one step, and the two questions of a
-    described thing, as ``pocket`` splits it."""
+    """The facts of a set: the steps that people wrote, whole questions of one step, and the questions that ``pocket``
+    splits a bridge question into."""
     files = {passage.metadata["source"] for passage in passages}
     for asked in held.questions:
         steps = [step for step in asked.steps if step.answer not in ("", "yes", "no")]
@@ -84,10 +87,40 @@ def facts_of(held: DocumentSet, passages: Sequence[Passage]) -> Iterator[Fact]:
         for step, passage in zip(steps, own, strict=True):
             if step.question and step.question != asked.text:
                 yield Fact(step.question, step.answer, passage)
-        if asked.kind == "bridge" and (parts := split(asked.text)):
-            yield Fact(parts.inner, steps[0].answer, own[0])
-            if len(steps) == 2:
-                yield Fact(parts.about(steps[0].answer), steps[1].answer, own[1])
+        if asked.kind == "bridge":
+            for question, step in split_steps(asked):
+                yield Fact(question, step.answer, pair(passage_of(step, passages)))
+
+
+def split_steps(asked: Question) -> Iterator[tuple[str, Step]]:
+    """The questions that ``pocket`` splits a bridge question into, each with the step that answers it."""
+    *first, last = asked.steps
+    marked = list(descriptions(asked))
+    for described, step in marked:
+        yield inner_question(described.text), step
+    if marked and len(marked) == len(first):
+        described, step = marked[-1]
+        yield described.about(step.answer), last
+    elif len(first) == 1 and (parts := split_by_rules(asked.text)):
+        yield parts.inner, first[0]
+        yield parts.about(first[0].answer), last
+
+
+def described(asked: Question) -> Iterator[Example]:
+    """Questions read for the words that describe something: a bridge question, what is left of it when they are
+    replaced by an answer, and a question that describes nothing."""
+    if asked.kind in WHOLE:
+        yield _read_for_description(asked.text, [])
+    question = ""
+    for part, step in descriptions(asked):
+        yield _read_for_description(part.question, [(0, part.start, part.end)])
+        question = part.about(step.answer)
+    if question and len(list(descriptions(asked))) == len(asked.steps) - 1:
+        yield _read_for_description(question, [])
+
+
+def _read_for_description(question: str, spans: list[AnswerSpan]) -> Example:
+    return Example("described", DESCRIBES, [("", plain(question))], "span" if spans else "none", spans)
 
 
 def _told(fact: Fact, search: Search) -> Iterator[Example]:
@@ -109,7 +142,8 @@ def _decided(asked: Question, passages: Sequence[Passage], search: Search) -> It
     own = list(dict.fromkeys(pair(passage_of(step, passages)) for step in asked.steps if step.path in files))
     near = [each for each in search(asked.text) if each not in own]
     if asked.kind == "boolean" and len(own) == 1:
-        yield Example("single_boolean", asked.text, own, asked.answers[0], [], 1, 1)
+        evidence = spans_of([asked.steps[0].quote], own, [0])
+        yield Example("single_boolean", asked.text, own, asked.answers[0], evidence, 1, 1)
         for each in near[:1]:
             yield Example("single_near", asked.text, [each], "none", [], 0, 0)
     if asked.kind == "unanswerable":

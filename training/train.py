@@ -35,7 +35,7 @@ from training.rows import BATCH, MAX_SPANS, Row, batches, row_of, tensors
 BASE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 WEIGHTS = "model.safetensors"
 RATE, HEADS, WARM_UP, DECAY = 2e-4, 3.0, 100, 0.01  # learning rate, its factor for the heads, steps, weight decay
-EMBED_WEIGHT, KIND_WEIGHT = 12.0, 0.5
+EMBED_WEIGHT, KIND_WEIGHT = 12.0, 1.0
 USUAL = 24.0  # rows of a batch
 SAVE_EVERY, LOG_EVERY = 300.0, 50  # seconds, steps
 

@@ -1,7 +1,7 @@
 """Questions about things that they only describe, split in two.
 
 "Where does the nurse who found the key live?" is "Which nurse found the key?", and "Where does # live?" of the answer.
-The rules are those of English relative clauses and prepositions.
+The encoder reads the description off the question; rules know those that are in two parts.
 """
 
 from __future__ import annotations
@@ -10,25 +10,22 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from polyhop.lm.pocket.encoder.cache import predict
 from polyhop.lm.pocket.reading.tables import words
+from polyhop.types import Passage
 
-SLOT = "#"
-"""Stands in the outer question for the answer to the inner one."""
-_ASKING = r"(?:who|whom|whose|what|which|where|when|why|how)\b"
-_HEAD = r"(?P<head>(?:(?!(?:who|that|which|whose|whom|where|with|of|for|in|on|at|from|by|and|or)\b)[\w'’&.-]+ ){1,4})"
+DESCRIBES = "What is described?"
+"""What the encoder reads a question for: the words that describe something."""
+_DESCRIBED_FROM = 0.0
+"""The minimum log-odds that a question describes something for it to be split."""
+_HEAD = r"(?P<head>(?:(?!(?:who|that|which|whose|whom|where|with|of|for|in|on|at|from|by|to|and|or)\b)[\w'’&.-]+ ){1,4})"
 _CLAUSE = re.compile(
-    rf"\b(?:the|our|that) {_HEAD}(?P<word>who|that|which|whose|whom|where|to whom)\b (?P<body>[^?,;]+)", re.IGNORECASE
-)
-_REDUCED = re.compile(
-    rf"\b(?:the|our) {_HEAD}(?P<word>with|of|behind|in charge of)\b (?P<body>[^?,;]+)",
-    re.IGNORECASE,
+    rf"(?:the|our|that|this|an?) {_HEAD}(?P<word>who|that|which|whose|whom|where|to whom)\b (?P<body>.+)", re.IGNORECASE
 )
 _WHOEVER = re.compile(
-    r"\b(?:whoever|whichever(?: of us)?|the one who|someone who|anyone who) (?P<body>[^?,;]+)", re.IGNORECASE
+    r"(?:whoever|whichever(?: of us)?|(?:the )?(?:one|person|man|woman|someone|anyone) who) (?P<body>.+)", re.IGNORECASE
 )
 _AUXILIARY = r"(?:do|does|did|is|are|was|were|has|have|had|can|could|will|would|may|must|should)"
-_ENDS_WITH_AUXILIARY = re.compile(rf"\b(?!(?:is|are|was|were) ){_AUXILIARY} $", re.IGNORECASE)
-_ENDS_WITH_BEING = re.compile(r"\b(?:is|are|was|were) $", re.IGNORECASE)
 _VERBS = (
     "live|work|stay|arrive|come|leave|sit|teach|sing|study|play|pay|sell|sold|cost|take|start|begin|end|join|joined"
     "|retire|have|use|need|want|wear|look|write|make|made|built|build|run|get|earn|own|drive|keep|speak|sail|ship|last"
@@ -39,8 +36,6 @@ _ADVERBS = (
     r"(?: (?:in|at|on|to|from|for|with|by|up|off|out|after|of|now|today|before|first|himself|herself|itself|over|back"
     r"|away|under|as|down|work|a living|per \w+|(?:next|last|this) \w+))*"
 )
-_TAIL = re.compile(rf" (?P<tail>(?:{_VERBS}){_ADVERBS})$", re.IGNORECASE)
-_WAITS_FOR_VERB = re.compile(rf"\b(?:do|does|did) (?:the|our) (?:(?!\b(?:{_VERBS})\b).)*$", re.IGNORECASE)
 _EXTRAPOSED = re.compile(
     rf"^(?P<front>.*\b{_AUXILIARY} )(?:the|our) (?P<head>[\w-]+(?: [\w-]+)??) (?P<tail>(?:{_VERBS}|\w+ed){_ADVERBS}) "
     r"(?P<word>who|that|which|whose) (?P<body>[^?,;]+)$",
@@ -49,22 +44,22 @@ _EXTRAPOSED = re.compile(
 _OPENING = re.compile(r"^(?:someone|somebody) (?P<someone>.+)|^one of (?P<one>.+)", re.IGNORECASE)
 _PRONOUN = re.compile(r"\b(?:he|she|they|him|it|his|her|their|its|them)\b", re.IGNORECASE)
 _POSSESSIVES = frozenset("his her their its".split())
-_EMPTY = re.compile(r"^(?:who|what|which|where|when)(?:(?: (?:is|are|was|were))|['’]s)?(?: the)? ?$", re.IGNORECASE)
-_KEYWORDS = re.compile(rf"^(?!{_AUXILIARY}\b).*\b(?:of|for) $", re.IGNORECASE)
 _OBJECT = re.compile(r"(?:the|an?|our|his|her|their|I|we|you|they|he|she|it|[A-Z][\w'’.-]*) ")
 _AGENTS = ("er", "or", "ist", "ian", "man", "chair", "cook", "head", "host", "captain", "nurse", "person")
 _PERSONS = frozenset("person one woman man people somebody lady guy".split())
 
 
 class Split(NamedTuple):
-    """A question about something described: the question of what is described, and the question about ``SLOT``."""
+    """A question about something described: the question of what is described, and the parts of the outer question
+    before and after the answer to it."""
 
     inner: str
-    outer: str
+    front: str
+    tail: str
 
     def about(self, name: str) -> str:
         """The outer question about a name."""
-        return self.outer.replace(SLOT, name)
+        return f"{self.front}{name}{self.tail}"
 
 
 @lru_cache(maxsize=512)
@@ -72,16 +67,24 @@ def split(question: str) -> Split | None:
     """Split a question at its innermost description; None if it describes nothing.
 
     >>> split("Where does the nurse who found the key live?")
-    Split(inner='Which nurse found the key?', outer='Where does # live?')
-    >>> split("What is the job of whoever keeps the charts?")
-    Split(inner='Who keeps the charts?', outer='What is the job of #?')
+    Split(inner='Which nurse found the key?', front='Where does ', tail=' live?')
     >>> split("One of the cooks has won a prize. Where was she born?")
-    Split(inner='Which of the cooks has won a prize?', outer='Where was # born?')
+    Split(inner='Which of the cooks has won a prize?', front='Where was ', tail=' born?')
     >>> split("Who keeps the charts?") is None
     True
     """
-    text = " ".join(question.split()).rstrip(" ?.")
-    return _two_sentences(text) or _described(text)
+    return split_by_rules(question) or _read(plain(question))
+
+
+def split_by_rules(question: str) -> Split | None:
+    """Split a question whose description is in two parts, or in a sentence of its own; None for any other."""
+    text = plain(question)
+    return _two_sentences(text) or _extraposed(text)
+
+
+def plain(question: str) -> str:
+    """A question without its question mark."""
+    return " ".join(question.split()).rstrip(" ?.")
 
 
 def _two_sentences(text: str) -> Split | None:
@@ -90,68 +93,53 @@ def _two_sentences(text: str) -> Split | None:
     if not stop or not opening or not pronoun:
         return None
     inner = f"Who {opening['someone']}?" if opening["someone"] else f"Which of {opening['one']}?"
-    slot = f"{SLOT}'s" if pronoun[0].lower() in _POSSESSIVES else SLOT
-    return Split(inner, f"{second[: pronoun.start()]}{slot}{second[pronoun.end() :]}?")
+    ending = "'s" if pronoun[0].lower() in _POSSESSIVES else ""
+    return Split(inner, second[: pronoun.start()], f"{ending}{second[pronoun.end() :]}?")
 
 
-def _described(text: str) -> Split | None:
-    if extraposed := _EXTRAPOSED.match(text):
-        head, word, body = extraposed["head"], extraposed["word"].lower(), extraposed["body"]
-        return Split(f"{_inner(head, word, body)}?", f"{extraposed['front']}{SLOT} {extraposed['tail']}?")
-    for pattern in (_WHOEVER, _CLAUSE, _REDUCED):
-        for start in reversed(_starts(pattern, text)):
-            match = pattern.match(text, start)
-            if match and (found := _split_at(text, match)):
-                return found
-    return None
-
-
-def _starts(pattern: re.Pattern[str], text: str) -> list[int]:
-    """Return the starts of the matches of a pattern, of overlapping ones too."""
-    found: list[int] = []
-    while match := pattern.search(text, found[-1] + 1 if found else 0):
-        found.append(match.start())
-    return found
-
-
-def _split_at(text: str, match: re.Match[str]) -> Split | None:
-    """The split at one description; None if it is the whole question, or if the question's verb is not found."""
-    front, described, tail = text[: match.start()], match[0], ""
-    if re.search(rf"\b{_ASKING}", match["body"], re.IGNORECASE) or _EMPTY.match(front):
+def _extraposed(text: str) -> Split | None:
+    """The split of a question whose verb stands inside the description: "Where does the nurse live who found it?"."""
+    if (match := _EXTRAPOSED.match(text)) is None:
         return None
-    if not re.search(rf"\b{_ASKING}", front, re.IGNORECASE) and not _KEYWORDS.match(front):
-        return None
-    needs_verb = _ENDS_WITH_AUXILIARY.search(front) or _WAITS_FOR_VERB.search(front)
-    if needs_verb or _ENDS_WITH_BEING.search(front):
-        ending = _TAIL.search(described)
-        if ending is None and needs_verb:
-            return None
-        if ending is not None:
-            described, tail = described[: ending.start()], ending[0]
-    body = described[match.start("body") - match.start() :]
-    if not body.strip():
-        return None
-    groups = match.groupdict()
-    head, word = (groups.get("head") or "").strip(), (groups.get("word") or "who").lower()
-    return Split(f"{_inner(head, word, body)}?", f"{front}{SLOT}{tail}?")
+    inner = _clause_question(match["head"], match["word"].lower(), match["body"])
+    return Split(f"{inner}?", match["front"], f" {match['tail']}?")
 
 
-def _inner(head: str, word: str, body: str) -> str:
-    """The question of a description: its noun, the word that follows it, and the rest."""
-    is_person = not head or head.split()[-1].lower() in _PERSONS
+def _read(text: str) -> Split | None:
+    """The split at the words that the encoder reads as a description."""
+    (output,) = predict(DESCRIBES, [[Passage("", "", text)]]) if text else (None,)
+    if output is None or output.answerable < _DESCRIBED_FROM or not output.spans:
+        return None
+    _, _, start, end, _ = output.spans[0]
+    front, description, tail = text[:start], text[start:end], text[end:]
+    return Split(inner_question(description), front, f"{tail}?") if front.strip() or tail.strip() else None
+
+
+def inner_question(description: str) -> str:
+    """The question that asks for what a description describes.
+
+    >>> inner_question("the nurse who found the key"), inner_question("whoever found the key")
+    ('Which nurse found the key?', 'Who found the key?')
+    >>> inner_question("the cook of the stand"), inner_question("our oldest boat")
+    ('Who is the cook of the stand?', 'What is our oldest boat?')
+    """
+    if whoever := _WHOEVER.fullmatch(description):
+        return f"Who {whoever['body']}?"
+    if clause := _CLAUSE.fullmatch(description):
+        return f"{_clause_question(clause['head'].strip(), clause['word'].lower(), clause['body'])}?"
+    noun = re.split(r" (?:of|for|in|on|at|from|by|with|to|behind|near)\b", description)[0].rsplit(" ", 1)[-1].lower()
+    is_person = noun in _PERSONS or words().type_of_noun.get(noun) == "person" or noun.endswith(_AGENTS)
+    return f"{'Who' if is_person else 'What'} is {description}?"
+
+
+def _clause_question(head: str, word: str, body: str) -> str:
+    """The question of a noun and its relative clause, which begins with ``word``."""
+    is_person = head.split()[-1].lower() in _PERSONS
     subject = "Who" if is_person else f"Which {head}"
     if word == "whose":
         return f"Whose {body}"
-    if word in ("who", "that", "which"):
-        return (
-            f"{'Who' if is_person else f'Which {head}'} is it that {body}"
-            if _OBJECT.match(body)
-            else f"{subject} {body}"
-        )
     if word == "where":
-        return f"In which {head} {body}"
+        return f"Which {head} is it where {body}"
     if word in ("whom", "to whom"):
         return f"{subject} is it {word} {body}"
-    noun = head.split()[-1].lower()
-    asks = "Who" if words().type_of_noun.get(noun) == "person" or noun.endswith(_AGENTS) else "What"
-    return f"{asks} is the {head} {word} {body}"
+    return f"{subject} is it that {body}" if _OBJECT.match(body) else f"{subject} {body}"
