@@ -10,7 +10,7 @@ A set is a text file: ``=== path`` opens a document, ``=== questions`` the quest
     === people/tomas.md
     Tomas Lindqvist joined in 2017 and works from Malmö.
     === questions
-    ? Which city does the lead of the Ledger team work from?
+    ? Which city does [the lead of the Ledger team] work from?
     kind: bridge
     = Malmö
     - teams/ledger.md :: led by Tomas Lindqvist :: Who leads the Ledger team? :: Tomas Lindqvist
@@ -19,7 +19,8 @@ A set is a text file: ``=== path`` opens a document, ``=== questions`` the quest
 ``=`` holds the answers, the best first, separated by ``|``; none for a question that the documents do not answer.
 A ``-`` line is one step in the order of reading: the document, words of it (verbatim but for white space) that hold the
 fact, the step's question, its answer. A single step may leave out both: then they are the question's. An unanswerable
-question's steps are what is nearest, with the answer left out.
+question's steps are what is nearest, with the answer left out. Brackets mark what a bridge question describes and an
+earlier step finds, one inside the other if that is described with something described; they are not part of the text.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from polyhop.data.corpora import open_corpus
 from polyhop.data.corpus import Corpus
@@ -38,6 +40,8 @@ FOLDER = Path(__file__).parent / "documents"
 HELD_OUT = ("clinic", "festival", "harbour", "observatory", "opensource")
 """Domains that training never reads: thresholds are chosen and figures measured on them."""
 KINDS = ("one", "bridge", "comparison", "boolean", "count", "table", "outdated", "lookalike", "unanswerable")
+_INNERMOST = re.compile(r"\[([^\[\]]*)\]")
+_MARKS = re.compile(r"[\[\]]")
 FREE = ("boolean", "comparison", "count")  # kinds whose answer need not stand in a quotation
 
 
@@ -53,12 +57,35 @@ class Step:
 
 @dataclass(frozen=True)
 class Question:
-    """A question over a set, with its answers (none: unanswerable) and steps."""
+    """A question over a set, with its answers (none: unanswerable) and steps. ``marked``: its text with brackets around
+    what it describes."""
 
-    text: str
+    marked: str
     kind: str
     answers: tuple[str, ...]
     steps: tuple[Step, ...]
+
+    @property
+    def text(self) -> str:
+        """The question."""
+        return _MARKS.sub("", self.marked)
+
+
+class Described(NamedTuple):
+    """A question of which ``start:end`` describes what a step finds."""
+
+    question: str
+    start: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        """The description."""
+        return self.question[self.start : self.end]
+
+    def about(self, name: str) -> str:
+        """The question about a name instead."""
+        return self.question[: self.start] + name + self.question[self.end :]
 
 
 @dataclass
@@ -150,6 +177,8 @@ def faults(held: DocumentSet) -> Iterator[str]:
             yield f"{where}: kind {asked.kind!r} is none of {', '.join(KINDS)}"
         if bool(asked.answers) == (asked.kind == "unanswerable"):
             yield f"{where}: exactly the unanswerable questions have no answer"
+        if asked.marked != asked.text and (asked.kind != "bridge" or not any(descriptions(asked))):
+            yield f"{where}: brackets mark what a bridge describes"
         if asked.kind == "boolean" and asked.answers and asked.answers[0] not in ("yes", "no"):
             yield f"{where}: a boolean's answer is yes or no"
         for step in asked.steps:
@@ -175,6 +204,24 @@ def _answer_faults(asked: Question, where: str) -> Iterator[str]:
         for step in asked.steps[:-1]:
             if step.answer and _plain(step.answer) in _plain(asked.text):
                 yield f"{where}: the question names {step.answer!r}, which its step is to find"
+
+
+def descriptions(asked: Question) -> Iterator[tuple[Described, Step]]:
+    """What a question describes, innermost first, each with the step that finds it; a later one in the question about
+    the answers before.
+
+    >>> steps = [Step("a", "", "", "Dee"), Step("b", "", "", "Kit"), Step("c", "", "", "9")]
+    >>> asked = Question("How old is [the dog of [the cook]]?", "bridge", ("9",), tuple(steps))
+    >>> [described.about(step.answer) for described, step in descriptions(asked)]
+    ['How old is the dog of Dee?', 'How old is Kit?']
+    """
+    marked = asked.marked
+    for step in asked.steps[:-1]:
+        if (innermost := _INNERMOST.search(marked)) is None:
+            return
+        start = len(_MARKS.sub("", marked[: innermost.start()]))
+        yield Described(_MARKS.sub("", marked), start, start + len(innermost[1])), step
+        marked = marked[: innermost.start()] + step.answer + marked[innermost.end() :]
 
 
 def _plain(text: str) -> str:
