@@ -99,7 +99,7 @@ docs: $(DEV)
 # Reuses existing examples and resumes from the checkpoint; replaces the model only when training is complete.
 pocket: $(TRAINING)
 	@test -d "$(DATA)" || { echo "make pocket DATA=DIR: training/README.md describes the content of DIR"; exit 1; }
-	mkdir -p $(WORK)/again $(WORK)/everyday $(WORK)/third $(WORK)/single $(OUT)
+	mkdir -p $(WORK)/again $(WORK)/everyday $(WORK)/third $(OUT)
 	test -f $(WORK)/examples.jsonl || .venv-all/bin/python -m training.examples $(DATA) $(WORK)/examples.jsonl
 	.venv-all/bin/python -m training.train $(WORK)/examples.jsonl $(BASE) $(WORK) --rounds $(ROUNDS)
 	test -f $(WORK)/again/examples.jsonl || \
@@ -114,11 +114,15 @@ pocket: $(TRAINING)
 	  .venv-all/bin/python -m training.examples $(DATA) $(WORK)/third/examples.jsonl --seed 2
 	.venv-all/bin/python -m training.train $(WORK)/third/examples.jsonl $(BASE) $(WORK)/third \
 	  --begin $(WORK)/everyday/network.pt --rounds $(shell .venv-all/bin/python -c 'print(0.22 * $(ROUNDS))') --rate 1.2e-4
-	test -f $(WORK)/single/examples.jsonl || \
-	  .venv-all/bin/python -m training.single $(WORK)/single/examples.jsonl --replay $(WORK)/third/examples.jsonl
-	.venv-all/bin/python -m training.train $(WORK)/single/examples.jsonl $(BASE) $(WORK)/single --rounds $(ROUNDS) \
-	  --begin $(WORK)/third/network.pt --rate 1e-4
-	.venv-all/bin/python -m training.export $(WORK)/single/network.pt $(WORK)/single/examples.jsonl $(BASE) \
+	begin=$(WORK)/third; for seed in 0 1 2; do \
+	  folder=$(WORK)/single-$$seed; mkdir -p $$folder; \
+	  test -f $$folder/examples.jsonl || .venv-all/bin/python -m training.single $$folder/examples.jsonl \
+	    --replay $(WORK)/third/examples.jsonl --seed $$seed || exit 1; \
+	  .venv-all/bin/python -m training.train $$folder/examples.jsonl $(BASE) $$folder --rounds $(ROUNDS) \
+	    --begin $$begin/network.pt --rate 1e-4 || exit 1; \
+	  begin=$$folder; \
+	done
+	.venv-all/bin/python -m training.export $(WORK)/single-2/network.pt $(WORK)/single-2/examples.jsonl $(BASE) \
 	  $(WORK)/encoder.onnx
 	cp $(BASE)/vocab.txt $(OUT)/vocab.txt
 	mv $(WORK)/encoder.onnx $(OUT)/encoder.onnx

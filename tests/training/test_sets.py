@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from training.sets import FOLDER, KINDS, DocumentSet, faults, read_set, sets
+from training.sets import FOLDER, KINDS, DocumentSet, descriptions, faults, read_set, sets
 
 SET = """\
 === teams/ledger.md
@@ -15,7 +15,7 @@ Tomas Lindqvist.
 === people/tomas.md
 Tomas Lindqvist works from Malmö.
 === questions
-? Where does the lead of the Ledger team work?
+? Where does [the lead of the Ledger team] work?
 kind: bridge
 = Malmö | Malmö, Sweden
 - teams/ledger.md :: led by Tomas Lindqvist :: Who leads the Ledger team? :: Tomas Lindqvist
@@ -39,6 +39,7 @@ def test_a_set_is_read(tmp_path: Path) -> None:
     assert (held.domain, held.name) == ("company", "ledger")
     assert held.documents["people/tomas.md"] == "Tomas Lindqvist works from Malmö.\n"
     asked, unknown = held.questions
+    assert asked.text == "Where does the lead of the Ledger team work?"
     assert asked.answers == ("Malmö", "Malmö, Sweden")
     assert [step.answer for step in asked.steps] == ["Tomas Lindqvist", "Malmö"]
     assert (unknown.kind, unknown.answers) == ("unanswerable", ())
@@ -58,14 +59,22 @@ def test_a_single_step_may_leave_out_what_its_question_says(tmp_path: Path) -> N
         ("kind: bridge", "kind: odd", "kind 'odd' is none of"),
         ("= Malmö | Malmö, Sweden", "=", "exactly the unanswerable questions have no answer"),
         ("= Malmö | Malmö, Sweden", "= Bergen", "the last step's answer is 'Malmö'"),
-        ("? Where does the lead of the Ledger team work?", "? Does the lead work in Malmö?", "holds its answer"),
-        ("the lead of the Ledger team", "Tomas Lindqvist of the Ledger team", "names 'Tomas Lindqvist'"),
+        ("? Where does [the lead of the Ledger team] work?", "? Does the lead work in Malmö?", "holds its answer"),
+        ("the Ledger team's budget", "[the Ledger team]'s budget", "brackets mark what a bridge describes"),
+        ("[the lead of the Ledger team]", "Tomas Lindqvist of the Ledger team", "names 'Tomas Lindqvist'"),
         (":: Malmö\n?", ":: Lund\n?", "'Lund' is not in the quotation"),
     ],
 )
 def test_a_fault_is_named(wrong: str, instead: str, fault: str, tmp_path: Path) -> None:
     assert wrong in SET
     assert any(fault in each for each in faults(a_set(tmp_path, SET.replace(wrong, instead, 1))))
+
+
+def test_a_description_is_marked_with_the_step_that_finds_it(tmp_path: Path) -> None:
+    (asked, _) = a_set(tmp_path).questions
+    ((described, step),) = descriptions(asked)
+    assert (described.text, step.answer) == ("the lead of the Ledger team", "Tomas Lindqvist")
+    assert described.about(step.answer) == "Where does Tomas Lindqvist work?"
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from training.data import Example
 from training.sets import HELD_OUT
-from training.single import Fact, documents, renamed
+from training.single import Fact, described, documents, renamed, split_steps
 
-from tests.training.test_sets import SET
+from tests.training.test_sets import SET, a_set
 
 
 @pytest.fixture
@@ -48,6 +48,20 @@ def test_a_name_gives_way_to_one_of_its_role() -> None:
     assert renamed(both, names, random.Random(0)) is None
 
 
+def test_questions_are_read_for_what_they_describe(tmp_path: Path) -> None:
+    held = a_set(tmp_path)
+    asked = held.questions[0]
+    assert [question for question, _ in split_steps(asked)] == [
+        "Who is the lead of the Ledger team?",
+        "Where does Tomas Lindqvist work?",
+    ]
+    marked, left = described(asked)
+    ((_, text),) = marked.passages
+    ((_, start, end),) = marked.spans
+    assert (text, text[start:end]) == ("Where does the lead of the Ledger team work", "the lead of the Ledger team")
+    assert (left.passages, left.kind) == ([("", "Where does Tomas Lindqvist work")], "none")
+
+
 QUESTIONS = """? Does Tomas work in Oslo?
 kind: boolean
 = no
@@ -62,6 +76,10 @@ kind: unanswerable
 def test_a_passage_decides_yes_or_no_or_leaves_a_question_open(tmp_path: Path) -> None:
     (tmp_path / "company").mkdir()
     (tmp_path / "company" / "ledger.txt").write_text(f"{SET.rstrip()}\n{QUESTIONS}", encoding="utf-8")
-    made = {(each.question, each.kind, each.enough) for each in documents(tmp_path, random.Random(0))}
+    examples = list(documents(tmp_path, random.Random(0)))
+    (decided,) = (each for each in examples if each.source == "single_boolean")
+    ((_, text),) = decided.passages
+    assert [text[start:end] for _, start, end in decided.spans] == ["works from Malmö"]
+    made = {(each.question, each.kind, each.enough) for each in examples}
     assert {("Does Tomas work in Oslo?", "no", 1), ("Does Tomas work in Oslo?", "none", 0)} <= made
     assert {each for each in made if each[0] == "When was Tomas born?"} == {("When was Tomas born?", "none", 0)}

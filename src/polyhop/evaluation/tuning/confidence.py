@@ -26,7 +26,7 @@ Interval: TypeAlias = tuple[float, float, float]
 FOLDS, RESAMPLES, PENALTY = 5, 300, 1.0
 MIN_ANSWERS = 50
 """Minimum number of answers for a method to have its own weights."""
-DOUBTED, WITHHELD = 0.15, 0.02
+DOUBTED, WITHHELD = 0.15, 0.005
 """Shares of right answers that may be marked not supported, and that may be withheld."""
 _READING = "reading "
 

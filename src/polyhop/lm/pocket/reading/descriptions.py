@@ -18,7 +18,9 @@ DESCRIBES = "What is described?"
 """What the encoder reads a question for: the words that describe something."""
 _DESCRIBED_FROM = 0.0
 """The minimum log-odds that a question describes something for it to be split."""
-_HEAD = r"(?P<head>(?:(?!(?:who|that|which|whose|whom|where|with|of|for|in|on|at|from|by|to|and|or)\b)[\w'’&.-]+ ){1,4})"
+_HEAD = (
+    r"(?P<head>(?:(?!(?:who|that|which|whose|whom|where|with|of|for|in|on|at|from|by|to|and|or)\b)[\w'’&.-]+ ){1,4})"
+)
 _CLAUSE = re.compile(
     rf"(?:the|our|that|this|an?) {_HEAD}(?P<word>who|that|which|whose|whom|where|to whom)\b (?P<body>.+)", re.IGNORECASE
 )
@@ -45,8 +47,13 @@ _OPENING = re.compile(r"^(?:someone|somebody) (?P<someone>.+)|^one of (?P<one>.+
 _PRONOUN = re.compile(r"\b(?:he|she|they|him|it|his|her|their|its|them)\b", re.IGNORECASE)
 _POSSESSIVES = frozenset("his her their its".split())
 _OBJECT = re.compile(r"(?:the|an?|our|his|her|their|I|we|you|they|he|she|it|[A-Z][\w'’.-]*) ")
-_AGENTS = ("er", "or", "ist", "ian", "man", "chair", "cook", "head", "host", "captain", "nurse", "person")
-_PERSONS = frozenset("person one woman man people somebody lady guy".split())
+_AGENTS = ("er", "or", "ist", "ian", "man", "chair", "cook", "head", "host", "captain", "nurse", "person", "lead")
+_ANYONE = frozenset("person one woman man people somebody lady guy".split())
+_PERSONS = _ANYONE | frozenset(
+    """apprentice assistant aunt boss boy brother-in-law chief colleague contact daughter dentist deputy friend girl
+    guest guide husband intern neighbour nephew niece pilot secretary son spouse student substitute tenant trainee uncle
+    vet wife witness""".split()
+)
 
 
 class Split(NamedTuple):
@@ -134,7 +141,7 @@ def inner_question(description: str) -> str:
 
 def _clause_question(head: str, word: str, body: str) -> str:
     """The question of a noun and its relative clause, which begins with ``word``."""
-    is_person = head.split()[-1].lower() in _PERSONS
+    is_person = head.split()[-1].lower() in _ANYONE
     subject = "Who" if is_person else f"Which {head}"
     if word == "whose":
         return f"Whose {body}"

@@ -4,7 +4,7 @@ answered in two steps; what a question claims is looked for in the sentences tha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from polyhop.common.text import normalise, words
 from polyhop.lm.pocket.encoder.cache import predict
@@ -42,6 +42,8 @@ _OLDER = re.compile(
     re.IGNORECASE,
 )
 _NEWER_WEIGHT, _OLDER_WEIGHT = 2.2, 0.6  # times the weight of what a sentence says is new, or old
+_WIDER = 0.5  # times the probability of an answer that a wider one needs to take its place
+_MORE_WORDS = 3  # at most, of a wider answer
 _MISFIT = 0.3  # times the weight of a number or a date where a name is asked for
 _ASKS_PHONE = re.compile(r"\b(?:phone|telephone|mobile|fax) number\b|^(?:tele)?phone of\b", re.IGNORECASE)
 _PHONE = re.compile(r"[+(]?\d[\d ()/.-]*\d(?: ?(?:ext\.?|x) ?\d+)?")
@@ -68,11 +70,33 @@ def read_singly(question: str, passages: Sequence[Passage], known: Sequence[str]
     for passage in passages:
         reading = read_path(question, [passage])
         contained = answerable(reading)
-        for answer, share in answer_probabilities(reading.solution).items():
+        for answer, share in _widened(answer_probabilities(reading.solution)).items():
             weight = contained * share * _timeliness(reading, answer) * fit(reading.parsed, answer)
             if weight > (best[answer][1] if answer in best else 0.0) and not _is_known(answer, known):
                 best[answer] = answer, weight, reading.solution
     return sorted(best.values(), key=lambda weighed: -weighed[1])
+
+
+def _widened(shares: Mapping[str, float]) -> Mapping[str, float]:
+    """The probabilities of answers, with that of the best one added to that of a slightly wider one, if there is one
+    at least half as probable.
+
+    >>> _widened({"noon": 0.5, "noon of the day before": 0.3, "Monday": 0.2})
+    {'noon of the day before': 0.8, 'Monday': 0.2}
+    """
+    best = max(shares, key=lambda answer: shares[answer], default="")
+    inside, limit = f" {normalise(best)} ", len(normalise(best).split()) + _MORE_WORDS
+    wider = [
+        answer
+        for answer, share in shares.items()
+        if answer != best and share >= _WIDER * shares[best]
+        and inside in f" {normalise(answer)} " and len(normalise(answer).split()) <= limit
+    ]  # fmt: skip
+    if not wider:
+        return shares
+    widest = max(wider, key=lambda answer: shares[answer])
+    return {answer: share + (shares[best] if answer == widest else 0.0) for answer, share in shares.items()
+            if answer != best}  # fmt: skip
 
 
 def _in_steps(question: str, passages: Sequence[Passage], known: tuple[str, ...] = ()) -> list[Weighed] | None:

@@ -175,6 +175,7 @@ def reading_features(question: str, passages: Sequence[Passage], weighed: Weighe
         "answerable": max(output.answerable for output in outputs),
         "sentence": max(map(len, near), default=0) / max(1, len(asked)),
         "comparison": float(parsed.comparison is not None),
+        "guessed comparison": float(parsed.comparison is not None and not settled),
         "yes or no": float(parsed.type == "boolean"),
         "words": float(min(len(answer.split()), 10)),
         "in question": float(stems <= asked),
