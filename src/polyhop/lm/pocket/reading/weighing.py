@@ -157,7 +157,7 @@ def reading_features(question: str, passages: Sequence[Passage], weighed: Weighe
     """The features of an answer that passages give when they are read alone: of its reading, and of its form."""
     settled, share, read, _ = correct_features(question, passages, weighed)
     outputs = [output for _, output in _outputs(question, passages)]
-    best = max(outputs, key=lambda output: output.sufficiency)
+    best, found = max(outputs, key=lambda output: output.sufficiency), max(output.answerable for output in outputs)
     parsed, answer = weighed.solution.parsed, weighed.answer or ""
     stems, has_digit = set(content_stems(answer)), any(map(str.isdigit, answer))
     asked = parsed.terms.keys()
@@ -172,7 +172,8 @@ def reading_features(question: str, passages: Sequence[Passage], weighed: Weighe
         "read": read,
         "sufficiency": best.sufficiency,
         "nothing": best.kinds["none"],
-        "answerable": max(output.answerable for output in outputs),
+        "answerable": found,
+        "answerable by yes or no": found if parsed.type == "boolean" else 0.0,
         "sentence": max(map(len, near), default=0) / max(1, len(asked)),
         "comparison": float(parsed.comparison is not None),
         "guessed comparison": float(parsed.comparison is not None and not settled),
