@@ -122,7 +122,8 @@ pocket: $(TRAINING)
 	    --begin $$begin/network.pt --rate 1e-4 || exit 1; \
 	  begin=$$folder; \
 	done
-	.venv-all/bin/python -m training.export $(WORK)/single-2/network.pt $(WORK)/single-2/examples.jsonl $(BASE) \
+	.venv-all/bin/python -m training.average $(WORK)/single-0/network.pt $(WORK)/single-2/network.pt $(WORK)/average.pt
+	.venv-all/bin/python -m training.export $(WORK)/average.pt $(WORK)/single-2/examples.jsonl $(BASE) \
 	  $(WORK)/encoder.onnx
 	cp $(BASE)/vocab.txt $(OUT)/vocab.txt
 	mv $(WORK)/encoder.onnx $(OUT)/encoder.onnx

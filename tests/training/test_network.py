@@ -24,6 +24,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("onnx")
 pytest.importorskip("safetensors")
 
+from training.average import average  # noqa: E402
 from training.export import export  # noqa: E402
 from training.network import Network, Shape  # noqa: E402
 from training.restore import restore  # noqa: E402
@@ -298,3 +299,23 @@ def test_restored_it_says_nearly_the_same(exported: Path, tmp_path: Path) -> Non
         before, after = (each(*tensors(some_rows(), PIECES.padding)) for each in (trained, restored))
     for meant, found in zip(before, after, strict=True):
         assert (meant - found).abs().max() < 0.1
+
+
+def test_checkpoints_are_averaged_weight_by_weight(tmp_path: Path) -> None:
+    files = [tmp_path / f"{name}.pt" for name in ("first", "second", "both")]
+    networks = [tiny(seed) for seed in (0, 1)]
+    for file, network in zip(files, networks, strict=False):
+        trains._save(tmp_path, network, Masters(network), 1, 1)
+        (tmp_path / "network.pt").rename(file)
+    average(*files, share=0.75)
+    first, second = (dict(network.named_parameters()) for network in networks)
+    for name, weight in load_network(files[-1]).named_parameters():
+        if weight.requires_grad:
+            assert torch.allclose(weight, 0.25 * first[name] + 0.75 * second[name], atol=1e-6)
+
+
+def test_checkpoints_of_other_networks_are_not_averaged(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        torch.save({"names": [name], "masters": []}, tmp_path / f"{name}.pt")
+    with pytest.raises(ValueError, match="different networks"):
+        average(tmp_path / "first.pt", tmp_path / "second.pt", tmp_path / "out.pt", 0.5)

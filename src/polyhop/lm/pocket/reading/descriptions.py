@@ -15,8 +15,8 @@ from polyhop.lm.pocket.reading.tables import words
 from polyhop.types import Passage
 
 DESCRIBES = "What is described?"
-"""What the encoder reads a question for: the words that describe something."""
-_DESCRIBED_FROM = -1.0
+"""The question that the encoder reads a question for."""
+_DESCRIBED_FROM = -2.5
 """The minimum log-odds that a question describes something for it to be split."""
 _HEAD = (
     r"(?P<head>(?:(?!(?:who|that|which|whose|whom|where|with|of|for|in|on|at|from|by|to|and|or)\b)[\w'’&.-]+ ){1,4})"
@@ -27,6 +27,7 @@ _CLAUSE = re.compile(
 _WHOEVER = re.compile(
     r"(?:whoever|whichever(?: of us)?|(?:the )?(?:one|person|man|woman|someone|anyone) who) (?P<body>.+)", re.IGNORECASE
 )
+_BEING = re.compile(r"(?:who|what|which)(?:['’]s| (?:is|are|was|were)) ", re.IGNORECASE)
 _AUXILIARY = r"(?:do|does|did|is|are|was|were|has|have|had|can|could|will|would|may|must|should)"
 _VERBS = (
     "live|work|stay|arrive|come|leave|sit|teach|sing|study|play|pay|sell|sold|cost|take|start|begin|end|join|joined"
@@ -119,7 +120,8 @@ def _read(text: str) -> Split | None:
         return None
     _, _, start, end, _ = output.spans[0]
     front, description, tail = text[:start], text[start:end], text[end:]
-    return Split(inner_question(description), front, f"{tail}?") if front.strip() or tail.strip() else None
+    is_whole = not tail.strip() and (not front.strip() or _BEING.fullmatch(front))
+    return None if is_whole else Split(inner_question(description), front, f"{tail}?")
 
 
 def inner_question(description: str) -> str:
