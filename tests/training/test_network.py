@@ -307,9 +307,10 @@ def test_checkpoints_are_averaged_weight_by_weight(tmp_path: Path) -> None:
     for file, network in zip(files, networks, strict=False):
         trains._save(tmp_path, network, Masters(network), 1, 1)
         (tmp_path / "network.pt").rename(file)
-    average(*files, share=0.75)
+    first_file, second_file, out = files
+    average(first_file, second_file, out, share=0.75)
     first, second = (dict(network.named_parameters()) for network in networks)
-    for name, weight in load_network(files[-1]).named_parameters():
+    for name, weight in load_network(out).named_parameters():
         if weight.requires_grad:
             assert torch.allclose(weight, 0.25 * first[name] + 0.75 * second[name], atol=1e-6)
 

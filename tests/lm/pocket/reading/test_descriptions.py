@@ -15,6 +15,7 @@ from polyhop.lm.pocket.reading.descriptions import split
         ("Where does the clerk work who took the keys?", "Which clerk took the keys?", "Where does # work?"),
         ("Who sails the boat that Ida commanded?", "Which boat is it that Ida commanded?", "Who sails #?"),
         ("From where does the woman come whose cake won?", "Whose cake won?", "From where does # come?"),
+        ("When does the firm that repairs the boiler open?", "Which firm repairs the boiler?", "When does # open?"),
         ("phone of whoever keeps the keys", "Who keeps the keys?", "phone of #?"),
         (
             "What work did the cook of the stand do before?",

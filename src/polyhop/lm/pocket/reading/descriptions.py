@@ -39,6 +39,8 @@ _ADVERBS = (
     r"(?: (?:in|at|on|to|from|for|with|by|up|off|out|after|of|now|today|before|first|himself|herself|itself|over|back"
     r"|away|under|as|down|work|a living|per \w+|(?:next|last|this) \w+))*"
 )
+_TAIL = re.compile(rf" (?:{_VERBS}){_ADVERBS}$", re.IGNORECASE)
+_WAITS_FOR_VERB = re.compile(rf"(?:^|.* )(?!(?:is|are|was|were) ){_AUXILIARY} ", re.IGNORECASE)
 _EXTRAPOSED = re.compile(
     rf"^(?P<front>.*\b{_AUXILIARY} )(?:the|our) (?P<head>[\w-]+(?: [\w-]+)??) (?P<tail>(?:{_VERBS}|\w+ed){_ADVERBS}) "
     r"(?P<word>who|that|which|whose) (?P<body>[^?,;]+)$",
@@ -119,6 +121,8 @@ def _read(text: str) -> Split | None:
     if output is None or output.answerable < _DESCRIBED_FROM or not output.spans:
         return None
     _, _, start, end, _ = output.spans[0]
+    if end == len(text) and _WAITS_FOR_VERB.fullmatch(text[:start]) and (verb := _TAIL.search(text, start)):
+        end = verb.start()  # "When does the firm that repairs boilers open?"
     front, description, tail = text[:start], text[start:end], text[end:]
     is_whole = not tail.strip() and (not front.strip() or _BEING.fullmatch(front))
     return None if is_whole else Split(inner_question(description), front, f"{tail}?")
