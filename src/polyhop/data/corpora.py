@@ -162,10 +162,10 @@ def _from_folder(folder: Path, skip_bad: bool) -> Corpus:
     if next(dump_files(folder), None):
         pages = partial(dump_files, folder)
         return _of_files(folder, lambda: passages_in_files(pages()), skip_bad, files=pages)
-    if next(document_files(folder), None):
-        return _from_documents(folder, skip_bad)
     if is_broken_index(folder):
         raise DataError("an index, but a partial or damaged one; build the index again", folder)
+    if next(document_files(folder), None):
+        return _from_documents(folder, skip_bad)
     seen = ", ".join(sorted(entry.name for entry in folder.iterdir())[:8]) or "nothing"
     raise DataError(f"no corpus in this folder; it holds {seen}. Accepted: {FORMATS}.", folder)
 

@@ -56,7 +56,8 @@ def is_index(path: Path) -> bool:
 
 def is_broken_index(folder: Path) -> bool:
     """Return True if a folder that ``is_index`` rejects was an index once."""
-    return manifest_of(folder).get("kind") == "index" or next(folder.glob(f"{STATE_PREFIX}*"), None) is not None
+    has_state = any(_STATE.fullmatch(path.name) for path in folder.glob(f"{STATE_PREFIX}*"))
+    return manifest_of(folder).get("kind") == "index" or has_state
 
 
 def read_index(folder: Path) -> Iterator[tuple[Path, int, dict[str, Any] | DataError]]:
