@@ -34,10 +34,10 @@ _ADOC_HEADING = re.compile(r"(={1,6}) +(\S.*)")
 _ADOC_FENCE = re.compile(r"-{4,}|\.{4,}|```\w*")
 _ADOC_MARKUP = re.compile(r":!?[\w-]+!?:.*|\[[^\]]*\]\]?|//.*|([=*_+])\1{3,}|\|===|--")
 
-_ORG_HEADING = re.compile(r"(\*+) +(?:(?:TODO|DONE) +)?(\S.*?)(?: :[\w@#%:]+:)?")
+_ORG_HEADING = re.compile(r"(\*{1,20}) {1,4}(?:(?:TODO|DONE) {1,4})?(\S.*?)(?: :[\w@#%:]{1,60}:)?")
 _ORG_TITLE = re.compile(r"^#\+title:(.*\S)", re.IGNORECASE | re.MULTILINE)
-_ORG_FENCE = re.compile(r" *#\+(?:begin|end)_(?:src|example)\b.*", re.IGNORECASE)
-_ORG_MARKUP = re.compile(r" *#(?:\+\w+.*| .*)?| *:[\w-]+:(?: .*)?")
+_ORG_FENCE = re.compile(r" {0,40}#\+(?:begin|end)_(?:src|example)\b.*", re.IGNORECASE)
+_ORG_MARKUP = re.compile(r" {0,40}#(?:\+\w+.*| .*)?| {0,40}:[\w-]+:(?: .*)?")
 
 
 def readme_blocks(text: str) -> Iterator[Block]:
