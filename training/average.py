@@ -1,4 +1,4 @@
-"""The average of two checkpoints' weights, which reads better than either.
+"""The average of two checkpoints' weights.
 
     python -m training.average FIRST SECOND OUT [--share 0.72]
 

@@ -81,15 +81,15 @@ def facts_of(held: DocumentSet, passages: Sequence[Passage]) -> Iterator[Fact]:
             continue
         if not files >= {step.path for step in steps}:
             continue
-        own = [pair(passage_of(step, passages)) for step in steps]
+        own = {step: pair(passage_of(step, passages)) for step in steps}
         if asked.kind in WHOLE and len(steps) == 1:
-            yield Fact(asked.text, steps[0].answer, own[0], whole=True)
-        for step, passage in zip(steps, own, strict=True):
+            yield Fact(asked.text, steps[0].answer, own[steps[0]], whole=True)
+        for step in steps:
             if step.question and step.question != asked.text:
-                yield Fact(step.question, step.answer, passage)
+                yield Fact(step.question, step.answer, own[step])
         if asked.kind == "bridge":
             for question, step in split_steps(asked):
-                yield Fact(question, step.answer, pair(passage_of(step, passages)))
+                yield Fact(question, step.answer, own[step])
 
 
 def split_steps(asked: Question) -> Iterator[tuple[str, Step]]:
@@ -111,12 +111,12 @@ def described(asked: Question) -> Iterator[Example]:
     replaced by an answer, and a question that describes nothing."""
     if asked.kind in WHOLE:
         yield _read_for_description(asked.text, [])
-    question = ""
-    for part, step in descriptions(asked):
+    marked = list(descriptions(asked))
+    for part, _ in marked:
         yield _read_for_description(part.question, [(0, part.start, part.end)])
-        question = part.about(step.answer)
-    if question and len(list(descriptions(asked))) == len(asked.steps) - 1:
-        yield _read_for_description(question, [])
+    if marked and len(marked) == len(asked.steps) - 1:
+        part, step = marked[-1]
+        yield _read_for_description(part.about(step.answer), [])
 
 
 def _read_for_description(question: str, spans: list[AnswerSpan]) -> Example:
