@@ -7,6 +7,7 @@ computed in one batch off the event loop, and restarts the task.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,13 @@ MAX_PASSAGES = 4
 """Maximum number of passages of a path that the encoder reads."""
 MAX_CACHED = 20_000
 """Predictions in the cache; the least recently used are dropped."""
+# What goes on without a space: a number ("Forty-one", "6-7", "9.50") or a name ("Hill-Barnes").
+_NUMBER_WORD = (
+    r"(?i:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|half|one|two|three|four|five|six|seven|eight|nine)"
+)
+_GOES_ON = re.compile(r"(?<=\d)[-–.,:/](?=\d)\d+|-(?=[A-Z0-9])\w+|-" + _NUMBER_WORD + r"\b")
+_WENT_ON = re.compile(r"\b(?:\d+[-–.,:/]|(?:[A-Z]\w*|" + _NUMBER_WORD + r")-)$")
+_LONGEST_BEFORE = 20  # characters of a word that goes on
 
 _cached_only: ContextVar[bool] = ContextVar("cached_only", default=False)
 _cache: OrderedDict[EncoderQuery, EncoderOutput] = OrderedDict()
@@ -77,16 +85,34 @@ def run_queries(queries: Sequence[EncoderQuery]) -> list[EncoderOutput]:
 
 
 def _cut(query: EncoderQuery, output: EncoderOutput) -> EncoderOutput:
-    """Cut the spans that go on into another sentence or line: no name and no value does."""
+    """Make spans end with a word, and not in another sentence or line: no name and no value does."""
     spans: dict[tuple[int, bool, int, int], SpanPrediction] = {}
     for span in output.spans:
-        text = query.path[span.passage][not span.in_title][span.start : span.end]
-        line = text.split("\n", 1)[0]
+        text = query.path[span.passage][not span.in_title]
+        start, end = _whole_words(text, span.start, span.end)
+        line = text[start:end].split("\n", 1)[0]
         first = line[: next(sentence_spans(line))[1]]
-        end = span.start + len(first.rstrip(" .\r") if len(first) < len(text) else text)
-        cut = span._replace(end=end)
+        if len(first) < end - start:
+            end = start + len(first.rstrip(" .\r"))
+        cut = span._replace(start=start, end=end)
         spans.setdefault(cut[:4], cut)
     return output._replace(spans=tuple(spans.values()))
+
+
+def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
+    """A span with what goes on without a space before and after it.
+
+    >>> text = "Forty-one came at 9.30"
+    >>> [text[slice(*_whole_words(text, *span))] for span in ((0, 5), (6, 9), (18, 19), (20, 22))]
+    ['Forty-one', 'Forty-one', '9.30', '9.30']
+    """
+    while further := _GOES_ON.match(text, end):
+        end = further.end()
+    while before := _WENT_ON.search(text, max(0, start - _LONGEST_BEFORE), start):
+        if before[0][0].isdigit() and not text[start].isdigit():
+            break
+        start = before.start()
+    return start, end
 
 
 @contextmanager

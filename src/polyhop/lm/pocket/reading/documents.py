@@ -61,6 +61,13 @@ def answers_of_documents(question: str, passages: Sequence[Passage]) -> list[Wei
     return found
 
 
+def inner_weight(question: str, passages: Sequence[Passage]) -> float | None:
+    """The weight of the best answer to the inner question; None if nothing is described."""
+    parts = split(question)
+    found = read_singly(parts.inner, passages) if parts else []
+    return None if parts is None else max((weight for _, weight, _ in found), default=0.0)
+
+
 def read_singly(question: str, passages: Sequence[Passage], known: Sequence[str] = ()) -> list[Weighed]:
     """The answers read off each passage alone, best first, each once. The weight of an answer is the probability that
     its passage contains the answer, times its own there. ``known``: what the question is about, which cannot be its

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from polyhop.common.text import STOP_WORDS
-from polyhop.lm.pocket.reading.comparison import Comparison, find_comparison
+from polyhop.lm.pocket.reading.comparison import Comparison, find_comparison, wins_of
 from polyhop.lm.pocket.reading.tables import AnswerType, countries, words
 from polyhop.lm.pocket.reading.text import TOKEN, find_names, stem_of, stem_weight
 
@@ -59,6 +59,9 @@ def parse_question(question: str) -> ParsedQuestion:
     asking = _question_word(lowered)
     type_, head = _answer_type(lowered, asking)
     comparison = find_comparison(text, type_ == "boolean")
+    is_choice = " or " in text and " or not" not in text and " than " not in text
+    if type_ == "boolean" and comparison is None and is_choice and any(wins_of(text)):
+        type_ = "thing"  # "Is it colder before or after the winter?" asks for one of two
     names = tuple(comparison.options if comparison else ()) + tuple(find_names(text))
     terms, focus = _terms(tokens, asking, head)
     total = sum(terms.values()) or 1.0

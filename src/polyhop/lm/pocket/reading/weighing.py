@@ -14,7 +14,7 @@ from polyhop.lm.pocket.encoder.cache import predict
 from polyhop.lm.pocket.encoder.inputs import EncoderOutput
 from polyhop.lm.pocket.reading.answer import Solution, read_path
 from polyhop.lm.pocket.reading.candidates import names_page
-from polyhop.lm.pocket.reading.documents import answers_of_documents, fit, verify_claim
+from polyhop.lm.pocket.reading.documents import answers_of_documents, fit, inner_weight, verify_claim
 from polyhop.lm.pocket.reading.judge import answer_probabilities, relevance, sufficiency
 from polyhop.lm.pocket.reading.tables import blends
 from polyhop.lm.pocket.reading.text import content_stems
@@ -27,21 +27,24 @@ _PARTIAL = 0.7  # share of a span's probability that counts if the answer only o
 _UNNAMED_WEIGHT = 0.5  # of a pair without a passage about what the question names, if there is one
 _PASSED_ON = 0.6  # share of a passage's relevance that counts for the passages it names
 _LITTLE = 0.05  # weight of an answer read off a single passage of own documents, below which pairs are read too
+_LEAST = 1e-4  # weight whose logarithm is taken
 _PAIRS_WEIGHT = 0.1  # of the answers read off pairs of own documents' passages
 
 
 class WeighedAnswer(NamedTuple):
-    """An answer, the solution that supports it most, and its share of the weight of all answers."""
+    """An answer, the solution that supports it most, and its share of the weight of all answers; its weight, where it
+    was read off own documents."""
 
     answer: str | None
     solution: Solution
     share: float
+    weight: float | None = None
 
 
 def best_answer(question: str, passages: Sequence[Passage]) -> tuple[str | None, Solution]:
     """The best answer from many passages, and the solution that supports it most (see ``weigh_answers``)."""
-    answer, solution, _ = weigh_answers(question, passages)
-    return answer, solution
+    weighed = weigh_answers(question, passages)
+    return weighed.answer, weighed.solution
 
 
 def weigh_answers(question: str, passages: Sequence[Passage]) -> WeighedAnswer:
@@ -94,7 +97,10 @@ def _weigh_documents(question: str, passages: Sequence[Passage], whole: Solution
             if fitting := fit(whole.parsed, answer):
                 totals[answer] += _PAIRS_WEIGHT * fitting * weight / everything
                 strongest.setdefault(answer, solutions[answer])
-    return _heaviest(totals, strongest, whole) if totals else WeighedAnswer(None, whole, 0.0)
+    if not totals:
+        return WeighedAnswer(None, whole, 0.0)
+    heaviest = _heaviest(totals, strongest, whole)
+    return heaviest._replace(weight=totals.get(heaviest.answer or "", 0.0))
 
 
 def _weigh_pairs(
@@ -160,6 +166,7 @@ def reading_features(question: str, passages: Sequence[Passage], weighed: Weighe
     best, found = max(outputs, key=lambda output: output.sufficiency), max(output.answerable for output in outputs)
     parsed, answer = weighed.solution.parsed, weighed.answer or ""
     stems, has_digit = set(content_stems(answer)), any(map(str.isdigit, answer))
+    weight, inner = weighed.weight, None if weighed.weight is None else inner_weight(question, passages)
     asked = parsed.terms.keys()
     near = [
         asked & set(content_stems(page.sentence(page.sentence_at(start))))
@@ -170,6 +177,9 @@ def reading_features(question: str, passages: Sequence[Passage], weighed: Weighe
         "settled": settled,
         "share": share,
         "read": read,
+        "weight": 0.0 if weight is None else math.log(max(weight, _LEAST)),
+        "inner": 0.0 if inner is None else math.log(max(inner, _LEAST)),
+        "in steps": float(inner is not None),
         "sufficiency": best.sufficiency,
         "nothing": best.kinds["none"],
         "answerable": found,

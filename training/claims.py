@@ -1,0 +1,124 @@
+"""Examples of questions of yes or no over the few sentences that decide them, and over others that do not.
+
+    python -m training.claims OUT [--replay EXAMPLES ...] [--share N] [--seed N]
+
+From the sets of everyday documents (``training.sets``; domains that are held out are not read), and from notes
+(``training.notes``), whose other questions are read too. EXAMPLES: files of earlier stages, of each of which N are
+mixed in, so that what was learnt before is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from polyhop import Passage
+from polyhop.common.text import normalise, occurrences, words
+from polyhop.lm.pocket.reading.claims import Excerpt, excerpt
+from polyhop.lm.pocket.reading.passage import ParsedPassage, parse_passage
+from polyhop.lm.pocket.reading.question import parse_question
+from training.data import Example, read, spans_of, write
+from training.everyday import passage_of
+from training.notes import FOLDER as NOTES
+from training.notes import Note, notes
+from training.sets import FOLDER, HELD_OUT, Question, Step, corpus_of, sets
+
+
+def of_documents(folder: Path, chance: random.Random) -> Iterator[Example]:
+    """The questions of yes or no of the sets, over the sentences that decide them, and over the nearest others."""
+    for held in sets(folder):
+        if held.domain in HELD_OUT:
+            continue
+        passages = list(corpus_of(held))
+        files = {passage.metadata["source"] for passage in passages}
+        for asked in held.questions:
+            is_open = asked.kind == "unanswerable" and parse_question(asked.text).type == "boolean"
+            if (asked.kind == "boolean" or is_open) and files >= {step.path for step in asked.steps}:
+                yield from _asked(asked, passages, chance)
+
+
+def _asked(asked: Question, passages: Sequence[Passage], chance: random.Random) -> Iterator[Example]:
+    own = [part for step in asked.steps if (part := quoted(step, passages, chance))]
+    if not own or len(own) < len(asked.steps):
+        return
+    if asked.answers:
+        together = sorted(dict.fromkeys(own))[:4]
+        yield Example("claim", asked.text, [(title, text) for title, text in together], asked.answers[0], [], 1, 1)
+    else:
+        yield Example("claim_open", asked.text, [(own[0].title, own[0].text)], "none", [], None, 0)
+    quotes = [set(words(step.quote)) for step in asked.steps]
+    for part in nearest(asked.text, passages, chance)[:2]:
+        inside = set(words(part.text))
+        if not any(quote <= inside for quote in quotes):
+            yield Example("claim_near", asked.text, [(part.title, part.text)], "none", [], 0, 0)
+            return
+
+
+def quoted(step: Step, passages: Sequence[Passage], chance: random.Random) -> Excerpt | None:
+    """The sentences of a step's quotation, and none or one before and after; None if they are in no single passage."""
+    page = parse_passage(passage_of(step, passages))
+    found = next(occurrences(normalise_spaces(step.quote), page.text), None)
+    if found is None or not page.sentence_of:
+        return None
+    first, last = page.sentence_at(found[0]), page.sentence_at(max(found[0], found[1] - 1))
+    return excerpt(page, first, last, chance.randint(0, 1), chance.randint(0, 1))
+
+
+def nearest(question: str, passages: Sequence[Passage], chance: random.Random) -> list[Excerpt]:
+    """The sentences that share most words with a question, best first, each with none or one around."""
+    asked = set(normalise(question).split())
+    ranked: list[tuple[int, int, int, ParsedPassage]] = []
+    for order, passage in enumerate(passages):
+        page = parse_passage(passage)
+        title = set(normalise(page.title).split())
+        for number in dict.fromkeys(page.sentence_of):
+            shared = asked & (title | set(normalise(page.sentence(number)).split()))
+            ranked.append((-len(shared), order, number, page))
+    ranked.sort(key=lambda each: each[:3])
+    return [excerpt(page, at, at, chance.randint(0, 1), chance.randint(0, 1)) for _, _, at, page in ranked[:4]]
+
+
+def of_note(note: Note) -> Iterator[Example]:
+    """The questions of a note over each of its versions."""
+    for asked in note.questions:
+        for text, answer in zip(note.texts, asked.answers, strict=True):
+            over = [(note.title, text)]
+            if answer == "none":
+                yield Example("note_open", asked.text, over, "none", [], None, 0)
+            elif asked.yes_or_no:
+                yield Example("note_claim", asked.text, over, answer, [], 1, 1)
+            elif spans := spans_of([answer], over, [0]):
+                yield Example("note", asked.text, over, "span", spans, 1, 1)
+
+
+def normalise_spaces(text: str) -> str:
+    """A text with single spaces."""
+    return " ".join(text.split())
+
+
+def main() -> None:
+    """Write the examples."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--notes", type=Path, default=NOTES)
+    parser.add_argument("--replay", type=Path, nargs="*", default=[])
+    parser.add_argument("--share", type=int, default=5000)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    chance = random.Random(given.seed)
+    made = list(of_documents(FOLDER, chance))
+    made += [example for note in notes(given.notes) for example in of_note(note)]
+    for file in given.replay:
+        before = list(read(file))
+        made += chance.sample(before, min(given.share, len(before)))
+    chance.shuffle(made)
+    write(made, given.out)
+    counts = Counter(each.source for each in made)
+    print(len(made), "examples:", ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
+
+
+if __name__ == "__main__":
+    main()
