@@ -122,8 +122,14 @@ pocket: $(TRAINING)
 	    --begin $$begin/network.pt --rate 1e-4 || exit 1; \
 	  begin=$$folder; \
 	done
-	.venv-all/bin/python -m training.average $(WORK)/single-0/network.pt $(WORK)/single-2/network.pt $(WORK)/average.pt
-	.venv-all/bin/python -m training.export $(WORK)/average.pt $(WORK)/single-2/examples.jsonl $(BASE) \
+	mkdir -p $(WORK)/average $(WORK)/claims
+	.venv-all/bin/python -m training.average $(WORK)/single-0/network.pt $(WORK)/single-2/network.pt \
+	  $(WORK)/average/network.pt
+	test -f $(WORK)/claims/examples.jsonl || .venv-all/bin/python -m training.claims $(WORK)/claims/examples.jsonl \
+	  --replay $(WORK)/single-2/examples.jsonl
+	.venv-all/bin/python -m training.train $(WORK)/claims/examples.jsonl $(BASE) $(WORK)/claims --rounds $(ROUNDS) \
+	  --begin $(WORK)/average/network.pt --rate 1.2e-4
+	.venv-all/bin/python -m training.export $(WORK)/claims/network.pt $(WORK)/claims/examples.jsonl $(BASE) \
 	  $(WORK)/encoder.onnx
 	cp $(BASE)/vocab.txt $(OUT)/vocab.txt
 	mv $(WORK)/encoder.onnx $(OUT)/encoder.onnx

@@ -87,7 +87,8 @@ def of_note(note: Note) -> Iterator[Example]:
         for text, answer in zip(note.texts, asked.answers, strict=True):
             over = [(note.title, text)]
             if answer == "none":
-                yield Example("note_open", asked.text, over, "none", [], None, 0)
+                source = "note_claim_open" if asked.yes_or_no else "note_open"
+                yield Example(source, asked.text, over, "none", [], None, 0)
             elif asked.yes_or_no:
                 yield Example("note_claim", asked.text, over, answer, [], 1, 1)
             elif spans := spans_of([answer], over, [0]):

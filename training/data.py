@@ -14,6 +14,8 @@ TitledText = tuple[str, str]
 """A passage's title and text."""
 AnswerSpan = tuple[int, int, int]
 """A passage's number, and a start and end in its text; in its title if the number is ``-1 - passage``."""
+CLAIMS = ("claim", "claim_near", "claim_open", "note_claim", "note_claim_open")
+"""Sources of questions of yes or no over a few sentences."""
 
 
 @dataclass

@@ -14,10 +14,11 @@ from torch import Tensor
 
 from polyhop.lm.pocket.encoder.inputs import KINDS, MAX_PIECES, MAX_QUESTION_PIECES, MAX_TITLE_PIECES, MIN_TEXT_PIECES
 from polyhop.lm.pocket.encoder.wordpiece import WordPiece
-from training.data import Example
+from training.data import CLAIMS, Example
 
 EMBEDDED = 94  # pieces at most of a text whose embedding is kept
 BATCH = 4096  # pieces, padding included
+CLAIMS_BATCH = 2048  # of questions of yes or no over a few sentences
 TOGETHER = 3000  # rows whose neighbours in length go together
 MAX_SPANS = 8
 
@@ -26,7 +27,7 @@ MAX_SPANS = 8
 class Row:
     """An example as numbers. ``spans``: first and last piece of every right answer, the first piece of all (``[CLS]``)
     if the passages give none (Devlin et al., 2019, §4.3); -1 in ``kind`` and the judgements means not known;
-    ``target``: the embedding to keep."""
+    ``target``: the embedding to keep; ``claim``: learnt for its kind alone, in batches of such rows."""
 
     ids: list[int]
     segments: list[int]
@@ -35,6 +36,7 @@ class Row:
     relevant: int
     enough: int
     target: int = -1  # which row of the base model's embeddings
+    claim: bool = False
 
 
 def row_of(example: Example, pieces: WordPiece, chance: random.Random) -> Row | None:
@@ -69,12 +71,13 @@ def row_of(example: Example, pieces: WordPiece, chance: random.Random) -> Row | 
         ids += [*title_ids, *text_pieces.ids[begin : begin + room], pieces.end]
     if example.kind == "span" and not spans:
         return None
-    if example.kind == "none":
-        spans = [(0, 0)]
+    claim = example.source in CLAIMS
+    if example.kind == "none" or claim:
+        spans = [] if claim else [(0, 0)]
     segments = [0] * first + [1] * (len(ids) - first)
     kind = KINDS.index(example.kind) if example.kind else -1
-    relevant, enough = (-1 if each is None else each for each in (example.relevant, example.enough))
-    return Row(ids, segments, spans[:MAX_SPANS], kind, relevant, enough)
+    relevant, enough = (-1 if each is None or claim else each for each in (example.relevant, example.enough))
+    return Row(ids, segments, spans[:MAX_SPANS], kind, relevant, enough, claim=claim)
 
 
 def _pieces_at(starts: Sequence[int], ends: Sequence[int], start: int, end: int) -> tuple[int, int]:
@@ -85,22 +88,27 @@ def _pieces_at(starts: Sequence[int], ends: Sequence[int], start: int, end: int)
 
 
 def batches(rows: Sequence[Row], seed: int) -> list[list[int]]:
-    """Group rows into batches of similar length, within random groups of a few thousand, in a random order."""
+    """Group rows into batches of similar length, within random groups of a few thousand, in a random order. Claims have
+    batches of their own: beside spans, whose gradients are larger, they are hardly learnt."""
     chance = random.Random(seed)
-    order = chance.sample(range(len(rows)), len(rows))
     made: list[list[int]] = []
-    for start in range(0, len(order), TOGETHER):
-        part = sorted(order[start : start + TOGETHER], key=lambda at: len(rows[at].ids))
-        held: list[int] = []
-        cut = []
-        for at in part:
-            if held and len(rows[at].ids) * (len(held) + 1) > BATCH:
-                cut.append(held)
-                held = []
-            held.append(at)
-        cut.append(held)
-        made += chance.sample(cut, len(cut))
-    return made
+    for claims, size in ((False, BATCH), (True, CLAIMS_BATCH)):
+        order = [at for at, row in enumerate(rows) if row.claim == claims]
+        chance.shuffle(order)
+        for start in range(0, len(order), TOGETHER):
+            part = sorted(order[start : start + TOGETHER], key=lambda at: len(rows[at].ids))
+            made += _cut(part, rows, size)
+    return chance.sample(made, len(made))
+
+
+def _cut(part: Sequence[int], rows: Sequence[Row], size: int) -> list[list[int]]:
+    """Cut rows of increasing length into batches of at most so many pieces."""
+    cut: list[list[int]] = [[]]
+    for at in part:
+        if cut[-1] and len(rows[at].ids) * (len(cut[-1]) + 1) > size:
+            cut.append([])
+        cut[-1].append(at)
+    return cut
 
 
 def tensors(rows: Sequence[Row], padding: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -64,7 +64,7 @@ def test_each_version_makes_an_example_of_each_question(tmp_path: Path) -> None:
     (note,) = read(tmp_path)
     made = [(example.source, example.kind, example.enough) for example in of_note(note)]
     assert made == [
-        ("note_claim", "no", 1), ("note_claim", "yes", 1), ("note_claim", "yes", 1), ("note_open", "none", 0),
+        ("note_claim", "no", 1), ("note_claim", "yes", 1), ("note_claim", "yes", 1), ("note_claim_open", "none", 0),
         ("note", "span", 1), ("note", "span", 1), ("note", "span", 1), ("note_open", "none", 0),
     ]  # fmt: skip
     for example in of_note(note):

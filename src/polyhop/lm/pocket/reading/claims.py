@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from polyhop.lm.pocket.encoder.cache import predict
+from polyhop.lm.pocket.reading.answer import PathReading, read_path
 from polyhop.lm.pocket.reading.passage import ParsedPassage
+from polyhop.types import Passage
 
 _MAX_CHARACTERS = 500  # of an excerpt, unless a single sentence is longer
+_BY_WORDS = 3  # sentences that share most with the question
+_BY_ENCODER = 3  # passages, off each of which the encoder reads a span that may decide the question
+_TITLE_WEIGHT = 0.4  # of the question's words in the title, beside those in a sentence
+
+
+class Decision(NamedTuple):
+    """What excerpts say to a question of yes or no: the probability of "yes" if they decide it, and that they do."""
+
+    yes: float
+    decided: float
 
 
 class Excerpt(NamedTuple):
@@ -37,3 +52,46 @@ def sentence_end(page: ParsedPassage, number: int) -> int:
     """The character at which a sentence ends."""
     last = bisect_left(page.sentence_of, number + 1) - 1
     return page.starts[last] + len(page.tokens[last])
+
+
+def decide(question: str, passages: Sequence[Passage]) -> Decision:
+    """Read a question of yes or no over the excerpts of passages that bear on it most. Each counts as far as it
+    decides."""
+    reading = read_path(question, passages)
+    found = list(dict.fromkeys([*_by_words(reading), *_by_encoder(question, reading)]))
+    kinds = [output.kinds for output in predict(question, [[each] for each in found])]
+    weights = [(each["yes"] + each["no"]) ** 2 for each in kinds]
+    yes = sum(
+        weight * each["yes"] / (each["yes"] + each["no"] or 1.0) for weight, each in zip(weights, kinds, strict=True)
+    )
+    return Decision(yes / (sum(weights) or 1.0), max(map(math.sqrt, weights), default=0.0))
+
+
+def _by_words(reading: PathReading) -> list[Excerpt]:
+    """The excerpts around the sentences that share most with the question."""
+    ranked: list[tuple[float, int, int]] = []
+    for i, page in enumerate(reading.pages):
+        for number, stems in _sentences(page):
+            share = sum(weight for stem, weight in reading.parsed.terms.items() if stem in stems)
+            share += _TITLE_WEIGHT * sum(reading.parsed.terms.get(stem, 0.0) for stem in page.title_stems - stems)
+            ranked.append((-share, i, number))
+    return [excerpt(reading.pages[i], number, number) for _, i, number in sorted(ranked)[:_BY_WORDS]]
+
+
+def _by_encoder(question: str, reading: PathReading) -> Iterator[Excerpt]:
+    """The excerpts around the spans that the encoder reads off the most promising pages."""
+    outputs = predict(question, [[page] for page in reading.pages])
+    order = sorted(range(len(outputs)), key=lambda i: -outputs[i].answerable)
+    for i in order[:_BY_ENCODER]:
+        page = reading.pages[i]
+        span = next((span for span in outputs[i].spans if not span.in_title), None)
+        if span and page.sentence_of:
+            yield excerpt(page, page.sentence_at(span.start), page.sentence_at(max(span.start, span.end - 1)))
+
+
+def _sentences(page: ParsedPassage) -> Iterator[tuple[int, set[str]]]:
+    """The number and the stems of each sentence."""
+    stems: dict[int, set[str]] = {}
+    for stem, number in zip(page.stems, page.sentence_of, strict=True):
+        stems.setdefault(number, set()).add(stem)
+    yield from stems.items()

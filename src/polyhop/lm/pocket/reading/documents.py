@@ -1,17 +1,16 @@
 """Answers from own documents: each passage is read alone, and a question about something that it only describes is
-answered in two steps; what a question claims is looked for in the sentences that say most about it."""
+answered in two steps."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from polyhop.common.text import normalise, words
 from polyhop.lm.pocket.encoder.cache import predict
 from polyhop.lm.pocket.reading.answer import PathReading, Solution, read_path
 from polyhop.lm.pocket.reading.descriptions import split
 from polyhop.lm.pocket.reading.judge import answer_probabilities, answerable
-from polyhop.lm.pocket.reading.passage import ParsedPassage
 from polyhop.lm.pocket.reading.question import ParsedQuestion
 from polyhop.lm.pocket.reading.tables import words as word_tables
 from polyhop.lm.pocket.reading.text import find_dates, parse_date, parse_number
@@ -20,15 +19,6 @@ from polyhop.types import Passage
 _STEPS_WEIGHT = 3.0  # of an answer found in two steps, beside one read at once
 _MAX_STEPS = 3  # descriptions inside each other
 _MAX_DESCRIBED = 3  # answers to the inner question that are followed
-_CLAIM_SENTENCES = 2  # that are looked at to decide a claim
-_CLOSE = 0.5  # share of the first sentence's words that the next needs
-_TITLE_WEIGHT = 0.4  # of a claim's words in the title, beside those in the sentence
-_LIKELY, _UNLIKELY = 0.55, 0.4  # probabilities of "yes" without and with a denial
-_DENIALS = re.compile(
-    r"\b(?:not|no|never|none|nobody|nothing|neither|nor|without|cannot|\w+n['’]t|forbidden|prohibited|dropped|removed"
-    r"|refused|rejected|cancelled|canceled|abolished|discontinued)\b",
-    re.IGNORECASE,
-)
 _NEWER = re.compile(
     r"\b(?:now|new|instead|currently|at present|as of|since|finally|after all|no longer|any ?more|rather than"
     r"|mov(?:es|ed)|chang(?:es|ed)|replac(?:es|ed|ing)|swapped|extended|prolonged|postponed|brought forward|corrected"
@@ -159,35 +149,3 @@ def _is_known(answer: str, known: Sequence[str]) -> bool:
     words = f" {normalise(answer)} "
     names = (f" {normalise(name)} " for name in known)
     return any(words in name or name in words for name in names)
-
-
-def verify_claim(question: str, passages: Sequence[Passage]) -> float:
-    """The probability of "yes": low if a sentence that says most about what is asked denies and the question does not,
-    or the other way round."""
-    reading = read_path(question, passages)
-    ranked: list[tuple[float, str]] = []
-    for page in reading.pages:
-        for stems, sentence in _sentences(page):
-            share = sum(weight for stem, weight in reading.parsed.terms.items() if stem in stems)
-            share += _TITLE_WEIGHT * sum(reading.parsed.terms.get(stem, 0.0) for stem in page.title_stems - stems)
-            ranked.append((share, sentence))
-    ranked.sort(key=lambda pair: -pair[0])
-    nearest = [sentence for share, sentence in ranked[:_CLAIM_SENTENCES] if share >= _CLOSE * ranked[0][0]]
-    denied = any(map(_DENIALS.search, nearest))
-    if denied != bool(_DENIALS.search(question)) or _is_opposite(question, " ".join(nearest)):
-        return _UNLIKELY
-    return _LIKELY
-
-
-def _is_opposite(question: str, text: str) -> bool:
-    """True if a text has the opposite of a word of the question, and not that word."""
-    asked, stated = set(words(question)), set(words(text))
-    opposites = word_tables().opposites
-    return any(opposites[word] & stated and word not in stated for word in asked & opposites.keys())
-
-
-def _sentences(page: ParsedPassage) -> Iterator[tuple[set[str], str]]:
-    """The stems and the text of each sentence."""
-    for number in dict.fromkeys(page.sentence_of):
-        stems = {stem for stem, sentence in zip(page.stems, page.sentence_of, strict=True) if sentence == number}
-        yield stems, page.sentence(number)

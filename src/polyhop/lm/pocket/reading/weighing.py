@@ -14,7 +14,8 @@ from polyhop.lm.pocket.encoder.cache import predict
 from polyhop.lm.pocket.encoder.inputs import EncoderOutput
 from polyhop.lm.pocket.reading.answer import Solution, read_path
 from polyhop.lm.pocket.reading.candidates import names_page
-from polyhop.lm.pocket.reading.documents import answers_of_documents, fit, inner_weight, verify_claim
+from polyhop.lm.pocket.reading.claims import decide
+from polyhop.lm.pocket.reading.documents import answers_of_documents, fit, inner_weight
 from polyhop.lm.pocket.reading.judge import answer_probabilities, relevance, sufficiency
 from polyhop.lm.pocket.reading.tables import blends
 from polyhop.lm.pocket.reading.text import content_stems
@@ -77,8 +78,9 @@ def _heaviest(
 
 
 def _claimed(question: str, passages: Sequence[Passage], whole: Solution) -> WeighedAnswer:
-    yes = verify_claim(question, passages)
-    return WeighedAnswer("yes" if yes > 0.5 else "no", replace(whole, yes=yes), max(yes, 1.0 - yes))
+    yes, decided = decide(question, passages)
+    answer, share = ("yes", yes) if yes > 0.5 else ("no", 1.0 - yes)
+    return WeighedAnswer(answer, replace(whole, yes=yes), share, decided)
 
 
 def _weigh_documents(question: str, passages: Sequence[Passage], whole: Solution) -> WeighedAnswer:
