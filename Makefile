@@ -129,7 +129,9 @@ pocket: $(TRAINING)
 	  --replay $(WORK)/single-2/examples.jsonl
 	.venv-all/bin/python -m training.train $(WORK)/claims/examples.jsonl $(BASE) $(WORK)/claims --rounds $(ROUNDS) \
 	  --begin $(WORK)/average/network.pt --rate 1.2e-4
-	.venv-all/bin/python -m training.export $(WORK)/claims/network.pt $(WORK)/claims/examples.jsonl $(BASE) \
+	.venv-all/bin/python -m training.average $(WORK)/average/network.pt $(WORK)/claims/network.pt $(WORK)/last.pt \
+	  --share 0.55
+	.venv-all/bin/python -m training.export $(WORK)/last.pt $(WORK)/claims/examples.jsonl $(BASE) \
 	  $(WORK)/encoder.onnx
 	cp $(BASE)/vocab.txt $(OUT)/vocab.txt
 	mv $(WORK)/encoder.onnx $(OUT)/encoder.onnx

@@ -23,8 +23,8 @@ prints
     The documents do not say.
 
     - nearest: Lighthouses › Cordouan (lighthouses.md)
-    - nearest: Augustin Fresnel (people/fresnel.md)
     - nearest: Lighthouses › Eddystone (lighthouses.md)
+    - nearest: Augustin Fresnel (people/fresnel.md)
 """
 
 import tempfile

@@ -30,7 +30,7 @@ _TITLE_WEIGHT = 0.4  # of the question's words in the title, beside those in a s
 
 
 class Decision(NamedTuple):
-    """What excerpts say to a question of yes or no: the probability of "yes" if they decide it, and that they do."""
+    """The answer of excerpts to a question of yes or no: the probability of "yes", and that they decide it at all."""
 
     yes: float
     decided: float
