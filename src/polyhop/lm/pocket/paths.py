@@ -24,7 +24,7 @@ from polyhop.lm.pocket.encoder.inputs import PLACES, EncoderOutput
 from polyhop.lm.pocket.reading.comparison import canonical
 from polyhop.lm.pocket.reading.question import parse_question
 from polyhop.lm.pocket.reading.tables import weights
-from polyhop.lm.pocket.reading.text import TOKEN, common_stems, stem_of, tokenize
+from polyhop.lm.pocket.reading.text import TOKEN, common_stems, content_stems, stem_of, tokenize
 from polyhop.types import Passage
 
 ENCODER_WEIGHT = 0.5  # of the encoder's log-odds beside the score of the linear model
@@ -90,7 +90,7 @@ def leads(question: str, path: Path, max_leads: int) -> list[str]:
     for text, _ in _lead_spans(predict(question, [path])[0], path):
         folded = fold(text)
         if len(text) > 2 and not any(folded in part for part in known):
-            names.setdefault(folded, text)
+            names.setdefault(" ".join(content_stems(text)) or folded, text)  # "in Ost" is "Ost"
     return list(names.values())[:max_leads]
 
 
