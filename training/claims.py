@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,24 +19,18 @@ from polyhop.common.text import normalise, occurrences, words
 from polyhop.lm.pocket.reading.claims import Excerpt, excerpt
 from polyhop.lm.pocket.reading.passage import ParsedPassage, parse_passage
 from polyhop.lm.pocket.reading.question import parse_question
-from training.data import Example, read, spans_of, write
-from training.everyday import passage_of
-from training.notes import FOLDER as NOTES
+from training.data import Example, read, spans_of, write_mixed
+from training.everyday import asked_of, passage_of
 from training.notes import Note, notes
-from training.sets import FOLDER, HELD_OUT, Question, Step, corpus_of, sets
+from training.sets import FOLDER, Question, Step
 
 
 def of_documents(folder: Path, chance: random.Random) -> Iterator[Example]:
     """The questions of yes or no of the sets, over the sentences that decide them, and over the nearest others."""
-    for held in sets(folder):
-        if held.domain in HELD_OUT:
-            continue
-        passages = list(corpus_of(held))
-        files = {passage.metadata["source"] for passage in passages}
-        for asked in held.questions:
-            is_open = asked.kind == "unanswerable" and parse_question(asked.text).type == "boolean"
-            if (asked.kind == "boolean" or is_open) and files >= {step.path for step in asked.steps}:
-                yield from _asked(asked, passages, chance)
+    for asked, passages in asked_of(folder):
+        is_open = asked.kind == "unanswerable" and parse_question(asked.text).type == "boolean"
+        if asked.kind == "boolean" or is_open:
+            yield from _asked(asked, passages, chance)
 
 
 def _asked(asked: Question, passages: Sequence[Passage], chance: random.Random) -> Iterator[Example]:
@@ -60,7 +53,7 @@ def _asked(asked: Question, passages: Sequence[Passage], chance: random.Random) 
 def quoted(step: Step, passages: Sequence[Passage], chance: random.Random) -> Excerpt | None:
     """The sentences of a step's quotation, and none or one before and after; None if they are in no single passage."""
     page = parse_passage(passage_of(step, passages))
-    found = next(occurrences(normalise_spaces(step.quote), page.text), None)
+    found = next(occurrences(" ".join(step.quote.split()), page.text), None)
     if found is None or not page.sentence_of:
         return None
     first, last = page.sentence_at(found[0]), page.sentence_at(max(found[0], found[1] - 1))
@@ -95,30 +88,21 @@ def of_note(note: Note) -> Iterator[Example]:
                 yield Example("note", asked.text, over, "span", spans, 1, 1)
 
 
-def normalise_spaces(text: str) -> str:
-    """A text with single spaces."""
-    return " ".join(text.split())
-
-
 def main() -> None:
     """Write the examples."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--notes", type=Path, default=NOTES)
     parser.add_argument("--replay", type=Path, nargs="*", default=[])
     parser.add_argument("--share", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     chance = random.Random(given.seed)
     made = list(of_documents(FOLDER, chance))
-    made += [example for note in notes(given.notes) for example in of_note(note)]
+    made += [example for note in notes() for example in of_note(note)]
     for file in given.replay:
         before = list(read(file))
         made += chance.sample(before, min(given.share, len(before)))
-    chance.shuffle(made)
-    write(made, given.out)
-    counts = Counter(each.source for each in made)
-    print(len(made), "examples:", ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
+    write_mixed(made, given.out, chance)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -59,6 +61,14 @@ def write(examples: Iterable[Example], file: Path) -> None:
     with unfinished.open("w", encoding="utf-8") as out:
         out.writelines(json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in examples)
     unfinished.replace(file)
+
+
+def write_mixed(examples: list[Example], file: Path, chance: random.Random) -> None:
+    """Write examples in a random order, and print how many there are of each source."""
+    chance.shuffle(examples)
+    write(examples, file)
+    counts = Counter(each.source for each in examples)
+    print(len(examples), "examples:", ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
 
 
 def occurrences(answer: str, text: str) -> Iterator[tuple[int, int]]:

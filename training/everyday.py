@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from polyhop import Passage
 from polyhop.common.text import words
-from training.data import Example, TitledText, read, spans_of, write
+from training.data import Example, TitledText, read, spans_of, write_mixed
 from training.examples import pair, questions_over
 from training.sets import FOLDER, HELD_OUT, Question, Step, corpus_of, sets
 
@@ -28,6 +27,12 @@ WRONG = 6
 
 def everyday(folder: Path, chance: random.Random) -> Iterator[Example]:
     """The questions of the sets, over their passages and over others of the same documents."""
+    for asked, passages in asked_of(folder):
+        yield from _asked(asked, passages, chance)
+
+
+def asked_of(folder: Path) -> Iterator[tuple[Question, list[Passage]]]:
+    """The questions of the sets that are trained on, each with the passages of its set, if they have its documents."""
     for held in sets(folder):
         if held.domain in HELD_OUT:
             continue
@@ -35,7 +40,7 @@ def everyday(folder: Path, chance: random.Random) -> Iterator[Example]:
         files = {passage.metadata["source"] for passage in passages}
         for asked in held.questions:
             if files >= {step.path for step in asked.steps}:
-                yield from _asked(asked, passages, chance)
+                yield asked, passages
 
 
 def _asked(asked: Question, passages: Sequence[Passage], chance: random.Random) -> Iterator[Example]:
@@ -94,10 +99,7 @@ def main() -> None:
     if given.replay:
         before = list(read(given.replay))
         made += chance.sample(before, min(len(made), len(before)))
-    chance.shuffle(made)
-    write(made, given.out)
-    counts = Counter(each.source for each in made)
-    print(len(made), "examples:", ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
+    write_mixed(made, given.out, chance)
 
 
 if __name__ == "__main__":

@@ -71,13 +71,14 @@ def row_of(example: Example, pieces: WordPiece, chance: random.Random) -> Row | 
         ids += [*title_ids, *text_pieces.ids[begin : begin + room], pieces.end]
     if example.kind == "span" and not spans:
         return None
-    claim = example.source in CLAIMS
-    if example.kind == "none" or claim:
-        spans = [] if claim else [(0, 0)]
+    if example.kind == "none":
+        spans = [(0, 0)]
     segments = [0] * first + [1] * (len(ids) - first)
     kind = KINDS.index(example.kind) if example.kind else -1
-    relevant, enough = (-1 if each is None or claim else each for each in (example.relevant, example.enough))
-    return Row(ids, segments, spans[:MAX_SPANS], kind, relevant, enough, claim=claim)
+    if example.source in CLAIMS:
+        return Row(ids, segments, [], kind, -1, -1, claim=True)
+    relevant, enough = (-1 if each is None else each for each in (example.relevant, example.enough))
+    return Row(ids, segments, spans[:MAX_SPANS], kind, relevant, enough)
 
 
 def _pieces_at(starts: Sequence[int], ends: Sequence[int], start: int, end: int) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import random
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from polyhop.common.text import normalise
 from polyhop.lm.pocket.reading.descriptions import DESCRIBES, inner_question, plain, split_by_rules
 from polyhop.retrieval import open_plain_retriever
 from polyhop.retrieval.index import index_for
-from training.data import AnswerSpan, Example, TitledText, occurs, read, spans_of, write
+from training.data import AnswerSpan, Example, TitledText, occurs, read, spans_of, write_mixed
 from training.everyday import everyday, passage_of
 from training.examples import pair
 from training.sets import FOLDER, HELD_OUT, DocumentSet, Question, Step, corpus_of, descriptions, sets
@@ -184,10 +184,7 @@ def main() -> None:
     made = list(documents(FOLDER, chance))
     for before, count in ((list(everyday(FOLDER, chance)), EVERYDAY), (list(read(given.replay)), EARLIER)):
         made += chance.sample(before, min(count, len(before)))
-    chance.shuffle(made)
-    write(made, given.out)
-    counts = Counter(each.source for each in made)
-    print(len(made), "examples:", ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
+    write_mixed(made, given.out, chance)
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ MAX_CACHED = 20_000
 _NUMBER_WORD = (
     r"(?i:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|half|one|two|three|four|five|six|seven|eight|nine)"
 )
-_GOES_ON = re.compile(r"(?<=\d)[-–.,:/](?=\d)\d+|-(?=[A-Z0-9])\w+|-" + _NUMBER_WORD + r"\b")
-_WENT_ON = re.compile(r"\b(?:\d+[-–.,:/]|(?:[A-Z]\w*|" + _NUMBER_WORD + r")-)$")
+_GOES_ON = re.compile(r"(?<=\d)(?:[-–.:/]\d+|,\d{3}(?!\d))|-(?=[A-Z0-9])\w+|-" + _NUMBER_WORD + r"\b")
+_WENT_ON = re.compile(r"\b(?:\d+[-–.:/]|(?:[A-Z]\w*|" + _NUMBER_WORD + r")-)$")
 _LONGEST_BEFORE = 20  # characters of a word that goes on
 
 _cached_only: ContextVar[bool] = ContextVar("cached_only", default=False)
@@ -105,6 +105,8 @@ def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
     >>> text = "Forty-one came at 9.30"
     >>> [text[slice(*_whole_words(text, *span))] for span in ((0, 5), (6, 9), (18, 19), (20, 22))]
     ['Forty-one', 'Forty-one', '9.30', '9.30']
+    >>> _whole_words("4,000", 0, 1), _whole_words("2019,2020", 0, 4)
+    ((0, 5), (0, 4))
     """
     while further := _GOES_ON.match(text, end):
         end = further.end()
