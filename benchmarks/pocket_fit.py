@@ -47,6 +47,7 @@ NOTES = {
     "path_step": "Reasons for a path to go on with a passage (paths.step_features).",
     "screen_first": "Reasons for a first passage to be worth the encoder (judge.is_hopeless).",
     "screen_later": "Reasons for a further passage of a path to be worth the encoder (judge.is_hopeless).",
+    "pair": "Reasons for two quantities to be those that a comparison compares (pairs.pairs_of).",
 }
 """The tables of ``weights.toml``, in their order, and the comment above each."""
 
@@ -218,7 +219,7 @@ def _install_reader(fitted: Reasons) -> None:
 
 def weights_page() -> str:
     """Return the text of ``weights.toml`` for the weights in use."""
-    page = ["# The weights of reader, judges and path scorer. Written by benchmarks/pocket_fit.py and hops_fit.py.\n"]
+    page = ["# The weights of pocket's linear models. Written by pocket_fit.py, hops_fit.py and comparison_fit.py.\n"]
     for name, note in NOTES.items():
         table = getattr(weights(), name)
         page.append(f"\n# {note}\n")

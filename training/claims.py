@@ -24,6 +24,8 @@ from training.everyday import asked_of, passage_of
 from training.notes import Note, notes
 from training.sets import FOLDER, Question, Step
 
+TURNS = 2  # of the questions of the sets, each time between other neighbours of their sentences
+
 
 def of_documents(folder: Path, chance: random.Random) -> Iterator[Example]:
     """The questions of yes or no of the sets, over the sentences that decide them, and over the nearest others."""
@@ -97,7 +99,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     chance = random.Random(given.seed)
-    made = list(of_documents(FOLDER, chance))
+    made = [example for _ in range(TURNS) for example in of_documents(FOLDER, chance)]
     made += [example for note in notes() for example in of_note(note)]
     for file in given.replay:
         before = list(read(file))

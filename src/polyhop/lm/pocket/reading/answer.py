@@ -53,6 +53,13 @@ class Solution:
     yes: float | None = None
 
     @property
+    def used(self) -> list[ParsedPassage]:
+        """The pages on which a comparison or a chain found its names."""
+        if self.verdict:
+            return [page for side in self.verdict.sides for page in (side.page, side.source) if page]
+        return [hop.page for hop in self.hops if hop.page]
+
+    @property
     def is_cell(self) -> bool:
         """True if it is a cell of a table."""
         return self.complete and not self.verdict and bool(self.ranked)
@@ -63,7 +70,13 @@ class Solution:
         how = self.parsed.comparison.how if self.parsed.comparison else "truth"
         if self.parsed.type != "boolean" or how not in ("truth", "same", "both"):
             return False
-        return not self.complete or how == "both"
+        decided = self.complete or (how == "truth" and self.is_guess)
+        return not decided or how == "both"
+
+    @property
+    def is_guess(self) -> bool:
+        """True if two values decide a comparison, but it is not sure that they are those that it compares."""
+        return self.verdict is not None and self.verdict.answer is not None and not self.complete
 
     @property
     def margin(self) -> float:
@@ -191,7 +204,8 @@ def _undecided(
     if comparison.how in ("same", "both", "common"):
         return _read(parsed, None, pages, (), verdict)
     names = [side.name for side in verdict.sides]
-    if comparison.how == "truth" or all(side.value for side in verdict.sides):
+    stated = all(side.value or (comparison.what == "life" and side.page) for side in verdict.sides)
+    if comparison.how == "truth" or stated:
         return Solution(parsed, None, False, verdict)
     best: dict[str, Candidate] = {}
     for candidate in rank_candidates(parsed, pages):
@@ -271,14 +285,14 @@ def next_query(reading: PathReading) -> str | None:
 def missing_name(reading: PathReading) -> str | None:
     """The name that a comparison or a chain waits for: alone, since a page seldom contains the words of the
     relation."""
-    solution = reading.solution
-    if solution.verdict:
-        waiting = [side for side in solution.verdict.sides if side.missing]
+    outline = reading.outline
+    if outline.verdict:
+        waiting = [side for side in outline.verdict.sides if side.missing]
         waiting.sort(key=lambda side: side.page is None)  # finish the side begun: its film leads to its director
         return waiting[0].missing if waiting else None
-    if solution.narrowed and solution.hops[-1].step.relation is None:
-        return solution.narrowed.text
-    return solution.hops[-1].subject if waits_for_page(reading) else None
+    if outline.narrowed and outline.hops[-1].step.relation is None:
+        return outline.narrowed.text
+    return outline.hops[-1].subject if waits_for_page(reading) else None
 
 
 def bridge(reading: PathReading) -> str | None:
@@ -317,10 +331,10 @@ def bridge_candidates(reading: PathReading) -> list[tuple[Mention, dict[str, flo
 
 def waits_for_page(reading: PathReading) -> bool:
     """True if a chain has found a name whose page is not on the path."""
-    solution = reading.solution
-    if not solution.hops or solution.complete:
+    outline = reading.outline
+    if not outline.hops or outline.complete:
         return False
-    return bool(solution.hops[-1].subject) and solution.hops[-1].page is None
+    return bool(outline.hops[-1].subject) and outline.hops[-1].page is None
 
 
 def _in_question(mention: Mention, parsed: ParsedQuestion) -> bool:

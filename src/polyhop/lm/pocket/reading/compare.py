@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from polyhop.common.text import bare_title, fold
 from polyhop.lm.pocket.reading.chain import find_page
 from polyhop.lm.pocket.reading.comparison import Comparison
-from polyhop.lm.pocket.reading.evidence import Fact, find_facts
+from polyhop.lm.pocket.reading.evidence import find_facts
 from polyhop.lm.pocket.reading.facts import facts
+from polyhop.lm.pocket.reading.pairs import choose
 from polyhop.lm.pocket.reading.passage import ParsedPassage, share_of
-from polyhop.lm.pocket.reading.quantities import Quantity, find_quantities, less
+from polyhop.lm.pocket.reading.quantities import Quantity, dimension_in, find_quantities, less
 from polyhop.lm.pocket.reading.question import ParsedQuestion
-from polyhop.lm.pocket.reading.tables import country_of, measures, relations
+from polyhop.lm.pocket.reading.tables import country_of, relations
 from polyhop.lm.pocket.reading.text import content_stems, parse_date, stem_weight
 
 _WORKS = re.compile(r"\b(?:films?|movies?|songs?|books?|novels?|albums?)\b", re.IGNORECASE)
-_YEAR = re.compile("1[5-9][0-9]{2}|20[0-9]{2}")
 _OF_LIFE = frozenset({"birth date", "death date"})
 DATES = _OF_LIFE | {"start", "release"}
-_MAX_FACTS = 16  # of a side, that are paired
-_ALIKE = 0.8  # weight of what introduces both values, beside the values' own
-_DRAW = 0.5  # off what introduces two values, if they are equal: seldom is that asked
-_UNLIKE = 0.5  # off the score of two values that cannot be compared
-_ENOUGH, _SURE = 1.0, 1.6  # score of two values that decide, and of two that settle the question
-_STATED = 0.4  # closeness of the measure's words to two equal values
+_LIKELY, _SURE = 0.2, 0.5  # probability of what two values decide, and of what settles the question
 
 
 @lru_cache(maxsize=1)
@@ -54,10 +49,12 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome of a comparison. ``answer``: None if it cannot be decided yet."""
+    """The outcome of a comparison. ``answer``: None if it cannot be decided yet. ``probability``: of the answer, if two
+    quantities were chosen among many; else 1."""
 
     answer: str | None
     sides: tuple[Side, Side]
+    probability: float = 1.0
 
     @property
     def complete(self) -> bool:
@@ -80,10 +77,11 @@ def compare(parsed: ParsedQuestion, comparison: Comparison, pages: Sequence[Pars
     pages = sorted(pages, key=lambda page: (page.title, page.text))  # no value depends on their order
     via = via_of(parsed, comparison)
     first, second = (_side(option, comparison, via, parsed, pages) for option in comparison.options)
-    is_value = comparison.how in ("choice", "truth", "same") and comparison.what != "name"
+    probability = 1.0
+    is_value = comparison.how in ("choice", "truth", "same") and comparison.what not in ("name", "life")
     if is_value and not via and None in (first.value, second.value):
-        first, second = _measured(comparison, pages, first, second)
-    return Verdict(_decide(parsed, comparison, first, second), (first, second))
+        first, second, probability = _measured(comparison, pages, first, second)
+    return Verdict(_decide(parsed, comparison, first, second), (first, second), probability)
 
 
 def via_of(parsed: ParsedQuestion, comparison: Comparison) -> str | None:
@@ -119,61 +117,23 @@ def _side(
     return Side(name, page, source, value, None if settled else f"{source.name} {comparison.what}")
 
 
-def _measured(comparison: Comparison, pages: Sequence[ParsedPassage], first: Side, second: Side) -> tuple[Side, Side]:
-    """The two sides with the two quantities that passages state of them most alike and nearest to the measure."""
+def _measured(
+    comparison: Comparison, pages: Sequence[ParsedPassage], first: Side, second: Side
+) -> tuple[Side, Side, float]:
+    """The two sides with the two quantities that passages most probably state of them, and the probability of what
+    these decide."""
     left, right = find_facts(comparison.options, comparison.measure, pages)
     if comparison.what in _OF_LIFE:  # "died in 1989" says nothing of a birth
         left, right = ([fact for fact in side if fact.measure > 0] for side in (left, right))
-    pairs = [
-        (_pair_score(comparison, a, b), a, b)
-        for a in _promising(comparison, left)
-        for b in _promising(comparison, right)
-    ]
-    if not pairs:
-        return first, second
-    score, a, b = max(pairs, key=lambda pair: (pair[0], sorted((pair[1].text, pair[2].text))))
-    if score < _ENOUGH or (a.quantity[2:] == b.quantity[2:] and min(a.measure, b.measure) < _STATED):
-        return first, second
-    sure = score >= _SURE
+    chosen = choose(comparison, left, right)
+    if chosen is None or (chosen.outcome is not None and chosen.probability < _LIKELY):
+        return first, second, 0.0
+    sure = chosen.probability >= _SURE
     return (
-        Side(first.name, a.page, a.page, a.text, None if sure else first.name),
-        Side(second.name, b.page, b.page, b.text, None if sure else second.name),
+        Side(first.name, chosen.first.page, chosen.first.page, chosen.first.text, None if sure else first.name),
+        Side(second.name, chosen.second.page, chosen.second.page, chosen.second.text, None if sure else second.name),
+        chosen.probability,
     )
-
-
-def _promising(comparison: Comparison, found: Sequence[Fact]) -> list[Fact]:
-    return sorted(found, key=lambda fact: (-_fact_score(comparison, fact), fact.text))[:_MAX_FACTS]
-
-
-def _fact_score(comparison: Comparison, fact: Fact) -> float:
-    """The score of one quantity: it is of this thing, beside the measure's words, and of a fitting dimension."""
-    likely = list(comparison.wins)
-    dimension = dimension_in(comparison.wins, fact.quantity)
-    if dimension == "number" and _YEAR.fullmatch(fact.text):
-        return 0.0
-    fits = 0.0 if comparison.how == "same" else -1.0
-    if dimension is not None:
-        fits = 0.0 if dimension == "number" else 0.5 - 0.1 * min(likely.index(dimension), 3)
-    return fact.about * (0.4 + fact.measure + fits)
-
-
-def _pair_score(comparison: Comparison, a: Fact, b: Fact) -> float:
-    """The score of two quantities together: higher if the same words introduce them, lower if their dimensions are
-    unlike."""
-    if a.quantity.dimension != b.quantity.dimension:
-        return 2 * min(_fact_score(comparison, a), _fact_score(comparison, b)) - _UNLIKE
-    shared = len(a.label & b.label) / (len(a.label | b.label) or 1)
-    shared -= _DRAW * (a.quantity[2:] == b.quantity[2:])
-    return _fact_score(comparison, a) + _fact_score(comparison, b) + _ALIKE * shared
-
-
-def dimension_in(wins: Mapping[str, int], quantity: Quantity) -> str | None:
-    """The name under which the winning values judge the dimension of a quantity; None if they do not."""
-    own = quantity.dimension
-    names: tuple[str, ...] = (own, "money" if own in measures().currencies else own, "time" if own == "clock" else own)
-    if own != "date":
-        names += ("*",)
-    return next((name for name in names if name in wins), None)
 
 
 def _find(option: str, pages: Sequence[ParsedPassage]) -> ParsedPassage | None:

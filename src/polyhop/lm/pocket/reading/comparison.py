@@ -57,7 +57,7 @@ _DESCRIBED = (
     r"(?:films?|movies?|songs?|books?|novels?|albums?)?:? ?"
 )
 _PREPOSITIONS = "in|at|on|over|by|for|with|from|to|among|during"
-_POINTING = r"(?:(?:that|those|the ones?|the two|the other) )?(?:(?:of|" + _PREPOSITIONS + r") )?"
+_POINTING = r"(?:(?:that|those|the ones?|the two|the other) )?(?-i:(?:of|" + _PREPOSITIONS + r") )?"
 _BETWEEN = re.compile(rf",? (?P<word>or|and|&) (?:is |was )?{_POINTING}(?:{_DESCRIBED})?", re.IGNORECASE)
 _AUXILIARY = r"(?:is|was|are|were|do|does|did|has|have|had|can|will|would|should|must|may)"
 _LEFT, _RIGHT = (rf"(?P<{side}>[^,:;–—?]{{2,60}}?)" for side in ("left", "right"))

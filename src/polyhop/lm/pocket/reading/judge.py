@@ -15,12 +15,12 @@ from collections.abc import Mapping, Sequence
 from polyhop.common.text import find_folded, fold
 from polyhop.lm.pocket.reading.answer import PathReading, Solution, as_answer, read_path
 from polyhop.lm.pocket.reading.candidates import names_page
-from polyhop.lm.pocket.reading.compare import DATES
 from polyhop.lm.pocket.reading.passage import ParsedPassage, share_of
 from polyhop.lm.pocket.reading.tables import blends, weights
 from polyhop.types import Passage, Span
 
-_FIRST_ABOVE, _LATER_ABOVE = -3.3, -2.2  # log-odds by rules, of the first and of a later passage that may be relevant
+_HIGHEST = 7.0  # log-odds by the encoder
+_FIRST_ABOVE, _LATER_ABOVE = -3.3, -1.5  # log-odds by rules, of the first and of a later passage that may be relevant
 
 
 # --- a path -----------------------------------------------------------------------------------------------------------
@@ -36,7 +36,7 @@ def relevance_features(reading: PathReading) -> dict[str, float]:
     new = sum(value for stem, value in unknown if last.has(stem)) / parsed.total
     folded = f"{fold(last.title)} {last.folded}"
     named = [fold(name) for name in parsed.names]
-    used = _used(reading)
+    used = reading.outline.used
     return {
         "one": 1.0,
         "later": float(bool(before)),
@@ -135,16 +135,26 @@ def relevance(reading: PathReading) -> float:
 
 def sufficiency(reading: PathReading) -> float:
     """The probability that a path suffices to answer the question; 0 if it gives no answer."""
+    if not reading.pages or _lacks_values(reading):
+        return 0.0
     solution = reading.solution
-    verdict = solution.verdict
-    undecided = verdict is not None and verdict.answer is None and (not solution.ranked or _lacks_dates(reading))
-    if not reading.pages or solution.answer is None or undecided:
+    undecided = solution.verdict is not None and solution.verdict.answer is None and not solution.ranked
+    if solution.answer is None or undecided:
         return 0.0
     odds = log_odds(weights().sufficiency, sufficiency_features(reading))
     if reading.output is not None:
         blend = blends().document_sufficiency if reading.of_documents else blends().sufficiency
         odds = blend.log_odds(odds, reading.output.sufficiency)
     return _probability(odds)
+
+
+def may_suffice(reading: PathReading) -> bool:
+    """False for a path of articles that does not suffice by rules, whatever the encoder would say."""
+    if not reading.pages or _lacks_values(reading):
+        return False
+    if reading.of_documents or reading.outline.answer is None:
+        return True
+    return blends().sufficiency.log_odds(log_odds(weights().sufficiency, sufficiency_features(reading)), _HIGHEST) >= 0
 
 
 def answerable(reading: PathReading) -> float:
@@ -154,10 +164,15 @@ def answerable(reading: PathReading) -> float:
     return _probability(reading.output.answerable)
 
 
-def _lacks_dates(reading: PathReading) -> bool:
-    """True for a comparison of two dates of which a path of articles lacks one: no choice can be read without it."""
-    comparison = None if reading.of_documents else reading.parsed.comparison
-    return comparison is not None and comparison.how == "choice" and comparison.what in DATES
+def _lacks_values(reading: PathReading) -> bool:
+    """True for a comparison that values on a path of articles do not decide, and that cannot be read off it either: a
+    choice, or one with a thing that the path does not mention."""
+    comparison, verdict = reading.parsed.comparison, reading.outline.verdict
+    if reading.of_documents or comparison is None or verdict is None or verdict.answer is not None:
+        return False
+    texts = [f"{fold(page.title)} {page.folded}" for page in reading.pages]
+    missing = (side for side in verdict.sides if not any(fold(side.name) in text for text in texts))
+    return comparison.how == "choice" or any(missing)
 
 
 def log_odds(table: dict[str, float], features: dict[str, float]) -> float:
@@ -181,14 +196,6 @@ def _narrowed_coverage(reading: PathReading) -> float:
     if narrowed is None:
         return 0.0
     return max((share_of(narrowed.terms, [page]) for page in reading.pages), default=0.0)
-
-
-def _used(reading: PathReading) -> list[ParsedPassage]:
-    """The pages on which a comparison or a chain found its names."""
-    verdict = reading.outline.verdict
-    if verdict:
-        return [page for side in verdict.sides for page in (side.page, side.source) if page]
-    return [hop.page for hop in reading.outline.hops if hop.page]
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------

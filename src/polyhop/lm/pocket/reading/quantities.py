@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ _GAP = re.compile(r"(?:,? and|,)? ?")  # between the parts of one quantity: "2 h
 _WORD_BEFORE = re.compile(r"(\w{1,30}) $")
 _RACE = re.compile(r"(?<![\w.,:-])(?:(\d{1,2}):)?(\d{1,2}):(\d{2}(?:\.\d{1,3})?)(?![\w:])")
 _BARE_YEAR = re.compile(r"\d{4}")
+_YEAR_DIGITS = 4
 
 
 class Quantity(NamedTuple):
@@ -44,6 +45,8 @@ def find_quantities(text: str) -> list[Quantity]:
     found += [lapse for lapse in _lapses(text) if not _inside(lapse, found)]
     found += [clock for clock in _clocks(text) if not _inside(clock, found)]
     for date in find_dates(text):
+        if text[date.start : date.end].isdigit() and date.end - date.start < _YEAR_DIGITS:
+            continue  # "520" is seldom the year
         quantity = Quantity(
             date.start, date.end, "date", 0.0, Date(*date.value) if isinstance(date.value, Date) else None
         )
@@ -60,6 +63,15 @@ def less(first: Quantity, second: Quantity) -> bool | None:
     if first.date and second.date:
         return earlier(first.date, second.date)
     return None if first.value == second.value else first.value < second.value
+
+
+def dimension_in(wins: Mapping[str, int], quantity: Quantity) -> str | None:
+    """The name under which the winning values judge the dimension of a quantity; None if they do not."""
+    own = quantity.dimension
+    names: tuple[str, ...] = (own, "money" if own in measures().currencies else own, "time" if own == "clock" else own)
+    if own != "date":
+        names += ("*",)
+    return next((name for name in names if name in wins), None)
 
 
 def _inside(quantity: Quantity, found: Iterable[Quantity]) -> bool:

@@ -224,8 +224,9 @@ def relations() -> Relations:
 
 @dataclass
 class LinearModels:
-    """The linear models of ``weights.toml``, fitted by ``benchmarks/pocket_fit.py`` and ``hops_fit.py``: weights by the
-    names of features. ``candidate_by_type`` adds to ``candidate`` where the question asks for a type of answer."""
+    """The linear models of ``weights.toml``, fitted by ``benchmarks/pocket_fit.py``, ``hops_fit.py`` and
+    ``comparison_fit.py``: weights by the names of features. ``candidate_by_type`` adds to ``candidate`` where the
+    question asks for a type of answer."""
 
     candidate: Weights
     candidate_by_type: dict[str, Weights]
@@ -237,6 +238,7 @@ class LinearModels:
     path_step: Weights
     screen_first: Weights
     screen_later: Weights
+    pair: Weights
 
 
 @lru_cache(maxsize=1)

@@ -333,7 +333,10 @@ def name_before(text: str, end: int) -> tuple[int, int] | None:
 
 
 def _past_openers(text: str, begin: int, end: int) -> int:
-    """The start of a name without the capitalised words that only open the question ("When", "Did")."""
+    """The start of a name without the capitalised words that only open the question ("When", "Did"): further on, one
+    belongs to the name ("or After the Rain")."""
+    if text[:begin].rstrip()[-1:] not in ("", ".", "?", "!", ":", ";", *_OPENERS):
+        return begin
     while (word := _WORD.match(text, begin)) and word.end() < end and _bare(word.group()).lower() in _NOT_NAMES:
         begin = word.end() + 1
     return begin

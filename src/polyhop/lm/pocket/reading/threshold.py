@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from polyhop.lm.pocket.reading.compare import Side, Verdict, dimension_in
+from polyhop.lm.pocket.reading.compare import Side, Verdict
 from polyhop.lm.pocket.reading.comparison import ends_name, measure_words, wins_of
 from polyhop.lm.pocket.reading.evidence import Fact, find_own_facts
 from polyhop.lm.pocket.reading.passage import ParsedPassage
-from polyhop.lm.pocket.reading.quantities import Quantity, find_quantities, less
+from polyhop.lm.pocket.reading.quantities import Quantity, dimension_in, find_quantities, less
 from polyhop.lm.pocket.reading.tables import measures
 from polyhop.lm.pocket.reading.text import TOKEN, find_names, name_from, stem_of, stem_weight
 

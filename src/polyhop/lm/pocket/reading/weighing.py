@@ -10,13 +10,13 @@ from itertools import combinations
 from typing import NamedTuple
 
 from polyhop.common.text import normalise, occurrences
-from polyhop.lm.pocket.encoder.cache import predict
-from polyhop.lm.pocket.encoder.inputs import EncoderOutput
+from polyhop.lm.pocket.encoder.cache import MAX_PASSAGES, predict
+from polyhop.lm.pocket.encoder.inputs import EncoderOutput, TitledText
 from polyhop.lm.pocket.reading.answer import Solution, read_path
 from polyhop.lm.pocket.reading.candidates import names_page
 from polyhop.lm.pocket.reading.claims import decide
 from polyhop.lm.pocket.reading.documents import answers_of_documents, fit, inner_weight
-from polyhop.lm.pocket.reading.judge import answer_probabilities, relevance, sufficiency
+from polyhop.lm.pocket.reading.judge import answer_probabilities, is_hopeless, relevance, sufficiency
 from polyhop.lm.pocket.reading.tables import blends
 from polyhop.lm.pocket.reading.text import content_stems
 from polyhop.types import Passage
@@ -28,6 +28,7 @@ _PARTIAL = 0.7  # share of a span's probability that counts if the answer only o
 _UNNAMED_WEIGHT = 0.5  # of a pair without a passage about what the question names, if there is one
 _PASSED_ON = 0.6  # share of a passage's relevance that counts for the passages it names
 _LITTLE = 0.05  # weight of an answer read off a single passage of own documents, below which pairs are read too
+_SUREST = 0.98  # probability whose log-odds are taken
 _LEAST = 1e-4  # weight whose logarithm is taken
 _PAIRS_WEIGHT = 0.1  # of the answers read off pairs of own documents' passages
 
@@ -60,6 +61,8 @@ def weigh_answers(question: str, passages: Sequence[Passage]) -> WeighedAnswer:
     whole = reading.solution
     if reading.of_documents and whole.is_open_claim:
         return _claimed(question, passages, whole)
+    if reading.of_documents and whole.verdict and whole.is_guess:
+        return WeighedAnswer(whole.verdict.answer, whole, whole.verdict.probability)
     if reading.of_documents and (whole.is_cell or not whole.complete):
         return _weigh_documents(question, passages, whole)
     if len(passages) <= _FEW or whole.complete or not whole.ranked:
@@ -111,7 +114,7 @@ def _weigh_pairs(
     """The weights of the answers read off pairs of the most promising passages, and the strongest solution for each."""
     totals: dict[str, float] = defaultdict(float)
     strongest: dict[str, tuple[float, Solution]] = {}
-    pairs = list(combinations(_most_promising(question, passages), 2))
+    pairs = _pairs(question, _most_promising(question, passages))
     predict(question, pairs)  # in one batch
     named = _named(question, passages)
     for pair in pairs:
@@ -125,6 +128,13 @@ def _weigh_pairs(
             if answer not in strongest or promise * share > strongest[answer][0]:
                 strongest[answer] = (promise * share, solution)
     return totals, strongest
+
+
+def _pairs(question: str, passages: Sequence[Passage]) -> list[tuple[Passage, Passage]]:
+    """The pairs of passages that may bear on the question by rules; all of them if none does."""
+    pairs = list(combinations(passages, 2))
+    may = [pair for pair in pairs if not all(is_hopeless(read_path(question, each)) for each in (pair, pair[::-1]))]
+    return may or pairs
 
 
 def _named(question: str, passages: Sequence[Passage]) -> list[Passage]:
@@ -147,26 +157,34 @@ def correct_features(
 ) -> tuple[float, float, float, float]:
     """The features of a correct answer: 1 if a rule settled it, else its share; the probability that the encoder reads
     it off the best of the paths that are read; and a constant."""
-    outputs = _outputs(question, passages)
+    outputs = _outputs(question, passages, weighed.solution)
     read = 0.0 if weighed.answer is None else max(_probability_of(weighed.answer, path, out) for path, out in outputs)
     settled = weighed.solution.complete
     return float(settled), 0.0 if settled else weighed.share, read, 1.0
 
 
-def _outputs(question: str, passages: Sequence[Passage]) -> list[tuple[tuple[Passage, ...], EncoderOutput]]:
-    """The paths that an answer is read off, and their predictions: parts of files alone, articles in pairs."""
-    chosen = _most_promising(question, passages[:_MAX_PASSAGES])
-    of_documents = read_path(question, chosen).of_documents
-    paths = list(combinations(chosen, 1 if of_documents else min(2, len(chosen))))
+def _outputs(
+    question: str, passages: Sequence[Passage], solution: Solution
+) -> list[tuple[Sequence[TitledText], EncoderOutput]]:
+    """The paths that an answer is read off, and their predictions: parts of files alone; articles in pairs, unless a
+    rule settles the question on a few of them."""
+    used = {(page.title, page.text): page for page in solution.used} if solution.complete else {}
+    paths: list[Sequence[TitledText]]
+    if 0 < len(used) <= MAX_PASSAGES and not read_path(question, passages).of_documents:
+        paths = [list(used.values())]
+    else:
+        chosen = _most_promising(question, passages[:_MAX_PASSAGES])
+        alone = len(chosen) == 1 or read_path(question, chosen).of_documents
+        paths = [(passage,) for passage in chosen] if alone else list(_pairs(question, chosen))
     return list(zip(paths, predict(question, paths), strict=True))
 
 
 def reading_features(question: str, passages: Sequence[Passage], weighed: WeighedAnswer) -> dict[str, float]:
     """The features of an answer that passages give when they are read alone: of its reading, and of its form."""
     settled, share, read, _ = correct_features(question, passages, weighed)
-    outputs = [output for _, output in _outputs(question, passages)]
+    outputs = [output for _, output in _outputs(question, passages, weighed.solution)]
     best, found = max(outputs, key=lambda output: output.sufficiency), max(output.answerable for output in outputs)
-    parsed, answer = weighed.solution.parsed, weighed.answer or ""
+    parsed, verdict, answer = weighed.solution.parsed, weighed.solution.verdict, weighed.answer or ""
     stems, has_digit = set(content_stems(answer)), any(map(str.isdigit, answer))
     weight, inner = weighed.weight, None if weighed.weight is None else inner_weight(question, passages)
     asked = parsed.terms.keys()
@@ -189,6 +207,7 @@ def reading_features(question: str, passages: Sequence[Passage], weighed: Weighe
         "sentence": max(map(len, near), default=0) / max(1, len(asked)),
         "comparison": float(parsed.comparison is not None),
         "guessed comparison": float(parsed.comparison is not None and not settled),
+        "compared": 0.0 if verdict is None or verdict.answer is None else _log_odds(verdict.probability),
         "yes or no": float(parsed.type == "boolean"),
         "words": float(min(len(answer.split()), 10)),
         "in question": float(stems <= asked),
@@ -199,7 +218,12 @@ def reading_features(question: str, passages: Sequence[Passage], weighed: Weighe
     }
 
 
-def _probability_of(answer: str, path: Sequence[Passage], output: EncoderOutput) -> float:
+def _log_odds(probability: float) -> float:
+    bounded = min(max(probability, 1 - _SUREST), _SUREST)
+    return math.log(bounded / (1 - bounded))
+
+
+def _probability_of(answer: str, path: Sequence[TitledText], output: EncoderOutput) -> float:
     """The probability that the encoder reads an answer off a path; less if its span is only a part of it, or more."""
     plain = normalise(answer)
     if plain in ("yes", "no"):

@@ -6,12 +6,19 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from polyhop.common.text import normalise
-from polyhop.lm.pocket.reading.answer import UNKNOWN, PathReading, bridge, next_query, read_path
+from polyhop.lm.pocket.reading.answer import UNKNOWN, PathReading, bridge, missing_name, next_query, read_path
 from polyhop.lm.pocket.reading.documents import described
-from polyhop.lm.pocket.reading.judge import answer_probabilities, is_hopeless, mentions_compared, relevance, sufficiency
+from polyhop.lm.pocket.reading.judge import (
+    answer_probabilities,
+    is_hopeless,
+    may_suffice,
+    mentions_compared,
+    relevance,
+    sufficiency,
+)
 from polyhop.lm.pocket.tasks.reading import Fields, Value, answer_from_passages
 
-RELEVANT_ABOVE = 0.1
+RELEVANT_ABOVE = 0.15
 SUFFICIENT_ABOVE = 0.5
 _ANSWER_WEIGHT = 0.1  # of the answer that a piece of evidence has, beside reading the piece again
 _ENOUGH_WEIGHT = 1.0  # of one answer: a certain piece of evidence with its answer, or two pieces that agree
@@ -22,7 +29,7 @@ def review(fields: Fields) -> Value:
     hopeless is not read by the encoder."""
     reading = read_path(fields["question"], fields["passages"])
     is_relevant = mentions_compared(reading) or (not is_hopeless(reading) and relevance(reading) >= RELEVANT_ABOVE)
-    supported = is_relevant and sufficiency(reading) >= SUFFICIENT_ABOVE
+    supported = is_relevant and may_suffice(reading) and sufficiency(reading) >= SUFFICIENT_ABOVE
     return {
         "relevant": is_relevant,
         "supported": supported,
@@ -54,7 +61,7 @@ def _thought(reading: PathReading, is_relevant: bool, supported: bool) -> str:
 def complete(fields: Fields) -> Value:
     """Write a query in the shape of a supplement: it names what is missing and invents no fact."""
     reading = read_path(fields["question"], fields["passages"])
-    name = bridge(reading)
+    name = missing_name(reading) or bridge(reading)
     return {
         "thought": f"The passages lead to {name}." if name else None,
         "information": _next_query(reading, fields) or reading.question,

@@ -1,0 +1,130 @@
+"""The two values that a comparison compares: a softmax over all pairs of quantities that passages state of the two
+things, and over none of them. ``benchmarks/comparison_fit.py`` fits its weights."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from polyhop.lm.pocket.reading.comparison import Comparison
+from polyhop.lm.pocket.reading.evidence import Fact
+from polyhop.lm.pocket.reading.quantities import dimension_in, less
+from polyhop.lm.pocket.reading.tables import weights
+
+_MAX_FACTS = 12  # of a side, that are paired
+_YEAR = re.compile("1[5-9][0-9]{2}|20[0-9]{2}")
+_MEASURED = 0.3  # closeness of the measure's words to a value that is clearly of it
+_NEAR = 80  # characters between two values that are stated together
+
+Features = dict[str, float]
+
+
+class Pair(NamedTuple):
+    """A quantity of each thing. ``outcome``: 1 if the first one wins, -1 if the second does, 0 if they are equal; None
+    if they do not decide."""
+
+    first: Fact
+    second: Fact
+    outcome: int | None
+    features: Features
+
+
+class Choice(NamedTuple):
+    """The likeliest outcome, its likeliest pair, and its probability; no outcome for two quantities that cannot be
+    compared."""
+
+    first: Fact
+    second: Fact
+    outcome: int | None
+    probability: float
+
+
+def choose(comparison: Comparison, left: Sequence[Fact], right: Sequence[Fact]) -> Choice | None:
+    """Choose the pair of quantities that decides a comparison; None if nothing is stated of one of the things."""
+    pairs = list(pairs_of(comparison, left, right))
+    features = (*(pair.features for pair in pairs), nothing(comparison))
+    scores = [sum(weights().pair[name] * value for name, value in each.items()) for each in features]
+    odds = [math.exp(score - max(scores)) for score in scores]
+    by_outcome: dict[int, float] = {}
+    for pair, chance in zip(pairs, odds, strict=False):
+        if pair.outcome is not None:
+            by_outcome[pair.outcome] = by_outcome.get(pair.outcome, 0.0) + chance / sum(odds)
+    highest = max(by_outcome.values(), default=0.0)
+    likeliest = [outcome for outcome, chance in by_outcome.items() if math.isclose(chance, highest)]
+    if len(likeliest) != 1:
+        clear = [next((fact for fact in _promising(side) if fact.measure > _MEASURED), None) for side in (left, right)]
+        return Choice(clear[0], clear[1], None, 0.0) if clear[0] and clear[1] else None
+    deciding = [(score, pair) for score, pair in zip(scores, pairs, strict=False) if pair.outcome == likeliest[0]]
+    best = max(deciding, key=lambda each: (each[0], sorted((each[1].first.text, each[1].second.text))))[1]
+    return Choice(best.first, best.second, likeliest[0], highest)
+
+
+def pairs_of(comparison: Comparison, left: Sequence[Fact], right: Sequence[Fact]) -> Iterator[Pair]:
+    """All pairs of quantities of one dimension, of the most promising of each side, with their features."""
+    left, right = _promising(left), _promising(right)
+    kinds = {(fact.quantity.dimension, fact.label if fact.in_row else fact.text) for fact in (*left, *right)}
+    for a in left:
+        for b in right:
+            dimension = a.quantity.dimension
+            if dimension != b.quantity.dimension or (a.page is b.page and a.quantity.start == b.quantity.start):
+                continue
+            few = 1.0 / sum(kind == dimension for kind, _ in kinds)
+            yield Pair(a, b, _outcome(comparison, a, b), _features(comparison, a, b, few))
+
+
+def nothing(comparison: Comparison) -> Features:
+    """The features of no pair, with which all others are compared."""
+    return {"nothing": 1.0, "nothing, of a claim": float(comparison.how == "truth")}
+
+
+def _promising(facts: Sequence[Fact]) -> list[Fact]:
+    """The facts that are most certainly of their thing, and nearest to the measure."""
+    return sorted(facts, key=lambda fact: (-fact.about * (0.4 + fact.measure), fact.text))[:_MAX_FACTS]
+
+
+def _outcome(comparison: Comparison, a: Fact, b: Fact) -> int | None:
+    lower = less(a.quantity, b.quantity)
+    if comparison.how == "same":
+        return int(lower is None) or -1
+    sign = comparison.wins.get(dimension_in(comparison.wins, a.quantity) or "")
+    if sign is None:
+        return None
+    if lower is None:
+        return None if a.quantity.date and a.quantity[2:] != b.quantity[2:] else 0
+    return -sign if lower else sign
+
+
+def _features(comparison: Comparison, a: Fact, b: Fact, few: float) -> Features:
+    """The features of a pair: its values are of the two things, of the measure, of a likely dimension, and stated
+    alike. ``few``: 1 if they are the only quantities of their dimension, less with others beside them."""
+    name = "*" if comparison.how == "same" else dimension_in(comparison.wins, a.quantity)
+    likely = [each for each in comparison.wins if each != "*"]
+    place = min(likely.index(name), 3) if name in likely else None
+    closeness = min(a.measure, b.measure)
+    same_page = a.page is b.page
+    years = [a.quantity.dimension == "number" and bool(_YEAR.fullmatch(fact.text)) for fact in (a, b)]
+    shared = len(a.label & b.label) / (len(a.label | b.label) or 1)
+    features = {
+        "about": min(a.about, b.about),
+        "about the surer": max(a.about, b.about),
+        "measure": closeness,
+        "measure, mean": (a.measure + b.measure) / 2,
+        "both measured": float(closeness > _MEASURED),
+        "no dimension": float(name is None),
+        "number": float(a.quantity.dimension == "number"),
+        "both like years": float(all(years)),
+        "one like a year": float(years[0] != years[1]),
+        "clock": float(a.quantity.dimension == "clock"),
+        "date": float(a.quantity.dimension == "date"),
+        "label": shared,
+        "equal": float(a.quantity[2:] == b.quantity[2:]),
+        "both in rows": float(a.in_row and b.in_row),
+        "one in a row": float(a.in_row != b.in_row),
+        "one page": float(same_page),
+        "one sentence": float(same_page and a.first == b.first),
+        "near": float(same_page and abs(a.quantity.start - b.quantity.start) < _NEAR),
+        "few": few,
+    }
+    return features | {f"dimension {number}": float(place == number) for number in range(4)}
