@@ -2,16 +2,16 @@
 
     python -m training.claims OUT [--replay EXAMPLES ...] [--share N] [--seed N]
 
-From the sets of everyday documents (``training.sets``; domains that are held out are not read), and from notes
-(``training.notes``), whose other questions are read too. EXAMPLES: files of earlier stages, of each of which N are
-mixed in, so that what was learnt before is kept.
+From the sets of everyday documents (``training.sets``; domains that are held out are not read), from quotations of them
+(``training.quotes``), and from notes (``training.notes``), whose other questions are read too. EXAMPLES: files of
+earlier stages, of each of which N are mixed in, so that what was learnt before is kept.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from polyhop import Passage
@@ -22,9 +22,8 @@ from polyhop.lm.pocket.reading.question import parse_question
 from training.data import Example, read, spans_of, write_mixed
 from training.everyday import asked_of, passage_of
 from training.notes import Note, notes
-from training.sets import FOLDER, Question, Step
-
-TURNS = 2  # of the questions of the sets, each time between other neighbours of their sentences
+from training.quotes import Quote, quotes
+from training.sets import FOLDER, Question, Step, corpus_of, sets
 
 
 def of_documents(folder: Path, chance: random.Random) -> Iterator[Example]:
@@ -52,14 +51,29 @@ def _asked(asked: Question, passages: Sequence[Passage], chance: random.Random) 
             return
 
 
-def quoted(step: Step, passages: Sequence[Passage], chance: random.Random) -> Excerpt | None:
-    """The sentences of a step's quotation, and none or one before and after; None if they are in no single passage."""
+def quoted(step: Step, passages: Sequence[Passage], chance: random.Random, around: int = 1) -> Excerpt | None:
+    """The sentences of a step's quotation, and up to ``around`` before and after; None if they are in no single
+    passage."""
     page = parse_passage(passage_of(step, passages))
     found = next(occurrences(" ".join(step.quote.split()), page.text), None)
     if found is None or not page.sentence_of:
         return None
     first, last = page.sentence_at(found[0]), page.sentence_at(max(found[0], found[1] - 1))
-    return excerpt(page, first, last, chance.randint(0, 1), chance.randint(0, 1))
+    return excerpt(page, first, last, chance.randint(0, around), chance.randint(0, around))
+
+
+def of_quotes(folder: Path, found: Iterable[Quote], chance: random.Random) -> Iterator[Example]:
+    """The questions about quotations from the sets, over the sentences that are quoted."""
+    passages = {f"{held.domain}/{held.name}": list(corpus_of(held)) for held in sets(folder)}
+    for quote in found:
+        own = passages.get(f"{quote.domain}/{quote.set}", [])
+        if not any(passage.metadata["source"] == quote.step.path for passage in own):
+            continue
+        for text, answer in quote.questions:
+            is_open = answer == "none"  # which a sentence beside may decide
+            if over := quoted(quote.step, own, chance, around=0 if is_open else 1):
+                source, enough = ("claim_open", 0) if is_open else ("claim", 1)
+                yield Example(source, text, [(over.title, over.text)], answer, [], enough or None, enough)
 
 
 def nearest(question: str, passages: Sequence[Passage], chance: random.Random) -> list[Excerpt]:
@@ -99,7 +113,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     chance = random.Random(given.seed)
-    made = [example for _ in range(TURNS) for example in of_documents(FOLDER, chance)]
+    made = list(of_documents(FOLDER, chance))
+    made += of_quotes(FOLDER, quotes(), chance)
     made += [example for note in notes() for example in of_note(note)]
     for file in given.replay:
         before = list(read(file))

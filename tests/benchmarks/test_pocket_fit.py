@@ -1,7 +1,10 @@
-"""``benchmarks/pocket_fit.py`` and ``pocket_blend.py`` write the tables that ship."""
+"""``benchmarks/pocket_fit.py``, ``pocket_blend.py`` and ``comparison_fit.py`` write the tables that ship."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from benchmarks.comparison_fit import examples, report
 from benchmarks.pocket_blend import blends_page
 from benchmarks.pocket_fit import weights_page
 
@@ -14,3 +17,44 @@ def test_the_weights_in_use_are_written_as_they_ship() -> None:
 
 def test_the_blends_in_use_are_written_as_they_ship() -> None:
     assert blends_page() == BLENDS.read_text(encoding="utf-8")
+
+
+SET = """\
+=== hubs.md
+The Otter weighs 2 kg and cost 90 euros. The Stoat weighs 3 kg and cost 70 euros.
+=== questions
+? Which is heavier, the Otter or the Stoat?
+kind: comparison
+= the Stoat
+- hubs.md :: Otter weighs 2 kg
+- hubs.md :: Stoat weighs 3 kg
+? Which is longer, the Otter or the Stoat?
+kind: unanswerable
+=
+- hubs.md :: Otter weighs 2 kg
+? What does the Otter weigh?
+kind: one
+= 2 kg
+- hubs.md :: Otter weighs 2 kg
+"""
+
+
+def test_the_quoted_values_that_decide_for_the_answer_are_the_right_pair(tmp_path: Path) -> None:
+    (tmp_path / "company").mkdir()
+    (tmp_path / "company" / "hubs.txt").write_text(SET, encoding="utf-8")
+    asked, unanswerable = examples(tmp_path)
+    assert (asked.outcome, unanswerable.outcome) == (-1, None)
+    group = asked.group()
+    (pair,) = [row for row, right in zip(group.rows, group.right, strict=True) if right]
+    assert (pair["measure"] > 0, pair["dimension 0"]) == (True, 1.0)
+    assert unanswerable.group().right[-1]
+    assert not any(unanswerable.group().right[:-1])
+
+
+def test_decided_and_right_questions_are_counted_by_level(tmp_path: Path) -> None:
+    (tmp_path / "company").mkdir()
+    (tmp_path / "company" / "hubs.txt").write_text(SET, encoding="utf-8")
+    lines = list(report(list(examples(tmp_path)), [(-1, 0.65), (1, 0.25)]))
+    assert lines[0] == "1 questions with an answer, 1 without"
+    assert lines[1] == "from 0.2: 1 decided, 100 % of them right; 100 % of those without an answer"
+    assert lines[-1] == "from 0.7: 0 decided, 0 % of them right; 0 % of those without an answer"

@@ -303,3 +303,49 @@ def test_a_number_has_the_unit_of_its_column_and_a_longer_name_is_another_thing(
     pages = [Passage("boats", "Boats", boats)]
     assert best_answer("Which is slower, Wren or Tern?", pages)[0] == "Wren"
     assert best_answer("Which is slower, Tern or Wren?", pages)[0] == "Wren"
+
+
+def test_a_column_of_years_has_no_duration_and_a_small_number_is_no_year() -> None:
+    puppets = (
+        "Puppet: Candle; Made (year): 2021; Weight: 520.\nPuppet: Lantern; Made (year): 2019; Weight: 740.\n"
+        "Puppet: Wick; Made (year): 2020; Weight: 1900."
+    )
+    pages = [Passage("puppets", "Puppets", puppets)]
+    assert best_answer("Which is heavier, Candle or Lantern?", pages)[0] == "Lantern"
+    assert best_answer("Which weighs less, Lantern or Wick?", pages)[0] == "Lantern"
+    assert best_answer("Which is newer, Candle or Lantern?", pages)[0] == "Candle"
+
+
+def test_what_is_stated_both_ways_decides_nothing() -> None:
+    page = parse_passage(Passage("hubs", "Hubs", "Otter weighs 2 kg. Stoat weighs 3 kg."))
+    other = parse_passage(Passage("hubs again", "Hubs", "Otter weighs 3 kg. Stoat weighs 2 kg."))
+    parsed = parse_question("Which is heavier, the Otter or the Stoat?")
+    assert parsed.comparison is not None
+    assert compare(parsed, parsed.comparison, [page]).answer == "Stoat"
+    assert compare(parsed, parsed.comparison, [page, other]).answer is None
+
+
+def test_a_value_beside_many_others_is_less_probable() -> None:
+    parsed = parse_question("Which is heavier, the Otter or the Stoat?")
+    assert parsed.comparison is not None
+    clear = "Otter weighs 2 kg. Stoat weighs 3 kg."
+    vague = "Otter came in 1997 with 14 bolts in box 31. Stoat came in 2003 with 17 bolts in box 12."
+    found = [compare(parsed, parsed.comparison, [parse_passage(Passage("1", "Hubs", text))]) for text in (clear, vague)]
+    assert found[0].complete
+    assert not found[1].complete
+    assert found[0].probability > 0.5
+    assert found[1].probability < found[0].probability
+
+
+@pytest.mark.parametrize(
+    ("question", "options"),
+    [
+        ("Which takes more people, After the Rain or Runners' Knees?", ("After the Rain", "Runners' Knees")),
+        ("Which is longer, Behind the Wall or Over the Sea?", ("Behind the Wall", "Over the Sea")),
+        ("Was it colder in Ost or in Larn?", ("Ost", "Larn")),
+    ],
+)
+def test_a_name_may_begin_with_a_preposition(question: str, options: tuple[str, str]) -> None:
+    found = find_comparison(question, yes_or_no=False)
+    assert found is not None
+    assert found.options == options

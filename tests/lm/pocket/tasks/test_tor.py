@@ -24,6 +24,7 @@ async def test_a_path_is_rejected_extended_or_accepted() -> None:
     assert done["query"] is None
 
 
+OTT = Passage("ott", "Ulla Ott", "Ulla Ott (3 May 1901 – 1970) was a German painter.")
 LINES = Passage("lines", "Ship lines", "Ship lines run between many ports.")
 
 
@@ -40,6 +41,17 @@ def test_the_encoder_reads_parts_of_files_and_what_the_question_leads_to(passage
     path = [passage] if passage.metadata else [MILL, passage]
     with cached_only(), pytest.raises(CacheMiss):
         tor.review({"question": question, "passages": path, "asks_query": False})
+
+
+@pytest.mark.parametrize("path", [[OTT], [OTT, LINES]])
+def test_a_choice_between_values_of_which_one_is_missing_is_not_read(path: list[Passage]) -> None:
+    question = "Who was born first, Ulla Ott or Rolf Anders?"
+    with cached_only():
+        review = tor.review({"question": question, "passages": path, "asks_query": False})
+        supplement = tor.complete({"question": question, "passages": path})
+    assert (review["relevant"], review["supported"]) == (path == [OTT], False)
+    assert supplement["information"] == "Rolf Anders"
+    assert supplement["thought"] == "The passages lead to Rolf Anders."
 
 
 async def test_thoughts_are_written_only_on_request() -> None:

@@ -42,7 +42,8 @@ class Choice(NamedTuple):
 
 
 def choose(comparison: Comparison, left: Sequence[Fact], right: Sequence[Fact]) -> Choice | None:
-    """Choose the pair of quantities that decides a comparison; None if nothing is stated of one of the things."""
+    """Choose the pair of quantities that decides a comparison; None if nothing is stated of one of the things, or both
+    ways alike."""
     pairs = list(pairs_of(comparison, left, right))
     features = (*(pair.features for pair in pairs), nothing(comparison))
     scores = [sum(weights().pair[name] * value for name, value in each.items()) for each in features]
@@ -51,11 +52,13 @@ def choose(comparison: Comparison, left: Sequence[Fact], right: Sequence[Fact]) 
     for pair, chance in zip(pairs, odds, strict=False):
         if pair.outcome is not None:
             by_outcome[pair.outcome] = by_outcome.get(pair.outcome, 0.0) + chance / sum(odds)
-    highest = max(by_outcome.values(), default=0.0)
-    likeliest = [outcome for outcome, chance in by_outcome.items() if math.isclose(chance, highest)]
-    if len(likeliest) != 1:
+    if not by_outcome:
         clear = [next((fact for fact in _promising(side) if fact.measure > _MEASURED), None) for side in (left, right)]
         return Choice(clear[0], clear[1], None, 0.0) if clear[0] and clear[1] else None
+    highest = max(by_outcome.values())
+    likeliest = [outcome for outcome, chance in by_outcome.items() if math.isclose(chance, highest)]
+    if len(likeliest) > 1:
+        return None
     deciding = [(score, pair) for score, pair in zip(scores, pairs, strict=False) if pair.outcome == likeliest[0]]
     best = max(deciding, key=lambda each: (each[0], sorted((each[1].first.text, each[1].second.text))))[1]
     return Choice(best.first, best.second, likeliest[0], highest)
