@@ -44,6 +44,12 @@ def test_a_new_value_is_preferred() -> None:
     assert "15" in (best_answer("How much does the boat trip cost?", [new, old])[0] or "")
 
 
+def test_a_day_or_a_question_is_hardly_a_place() -> None:
+    parsed = parse_question("Where will Gerrit be on his bicycle?")
+    assert all(fit(parsed, place) == 1.0 for place in ("Patagonia", "the Sunday market", "Noonan's"))
+    assert all(0 < fit(parsed, text) < 0.5 for text in ("Wednesdays", "at ten o'clock", "Where do I stand?", "2 May"))
+
+
 @pytest.mark.parametrize("question", ["What is the phone number of Ida Kuhn?", "Phone of Ida Kuhn?"])
 def test_a_phone_number_is_answered_with_no_other_number(question: str) -> None:
     parsed = parse_question(question)

@@ -34,7 +34,12 @@ _OLDER = re.compile(
 _NEWER_WEIGHT, _OLDER_WEIGHT = 2.2, 0.6  # times the weight of what a sentence says is new, or old
 _WIDER = 0.5  # times the probability of an answer that a wider one needs to take its place
 _MORE_WORDS = 3  # at most, of a wider answer
-_MISFIT = 0.3  # times the weight of a number or a date where a name is asked for
+_MISFIT = 0.3  # times the weight of a number or a time where a name is asked for, and of a question
+_TIME = re.compile(
+    r"(?:(?:on|every|each|at) )?(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|\w{3,7} o['’]clock|noon|midnight)"
+    r"(?: (?:mornings?|afternoons?|evenings?|nights?))?",
+    re.IGNORECASE,
+)
 _ASKS_PHONE = re.compile(r"\b(?:phone|telephone|mobile|fax) number\b|^(?:tele)?phone of\b", re.IGNORECASE)
 _PHONE = re.compile(r"[+(]?\d[\d ()/.-]*\d(?: ?(?:ext\.?|x) ?\d+)?")
 _MIN_PHONE_DIGITS = 3  # an extension
@@ -129,8 +134,10 @@ def _timeliness(reading: PathReading, answer: str) -> float:
 
 def fit(parsed: ParsedQuestion, answer: str) -> float:
     """The factor for an answer: 0 for one without a number where a number is asked for, and for one that is no phone
-    number where one is; little for a number or a date where a name is."""
+    number where one is; little for a number or a time where a name is, and for another question."""
     asked = parsed.type
+    if answer.endswith("?"):
+        return _MISFIT
     if _ASKS_PHONE.search(parsed.text):
         is_date = any(found.kind == "date" and found.end - found.start == len(answer) for found in find_dates(answer))
         is_phone = _PHONE.fullmatch(answer) and sum(map(str.isdigit, answer)) >= _MIN_PHONE_DIGITS
@@ -140,7 +147,8 @@ def fit(parsed: ParsedQuestion, answer: str) -> float:
         return float(has_number or not word_tables().quantities.isdisjoint(words(answer)))
     if asked in ("person", "place", "country", "group"):
         date = parse_date(answer)
-        is_value = not any(map(str.isalpha, answer)) or (date is not None and len(answer.split()) <= 3)
+        is_date = date is not None and len(answer.split()) <= 3
+        is_value = is_date or not any(map(str.isalpha, answer)) or _TIME.fullmatch(answer)
         return _MISFIT if is_value else 1.0
     return 1.0
 
