@@ -130,7 +130,7 @@ pocket: $(TRAINING)
 	.venv-all/bin/python -m training.train $(WORK)/claims/examples.jsonl $(BASE) $(WORK)/claims --rounds $(ROUNDS) \
 	  --begin $(WORK)/average/network.pt --rate 1.2e-4
 	.venv-all/bin/python -m training.average $(WORK)/average/network.pt $(WORK)/claims/network.pt $(WORK)/last.pt \
-	  --share 0.55
+	  --share 0.7
 	.venv-all/bin/python -m training.export $(WORK)/last.pt $(WORK)/claims/examples.jsonl $(BASE) \
 	  $(WORK)/encoder.onnx
 	cp $(BASE)/vocab.txt $(OUT)/vocab.txt

@@ -123,6 +123,9 @@ def _read(text: str) -> Split | None:
     _, _, start, end, _ = output.spans[0]
     if end == len(text) and _WAITS_FOR_VERB.fullmatch(text[:start]) and (verb := _TAIL.search(text, start)):
         end = verb.start()  # "When does the firm that repairs boilers open?"
+    clause = _CLAUSE.fullmatch(text[start:end])
+    if clause and clause["body"][0].isupper() and " " not in clause["body"]:
+        end = len(text)  # "that Ida" is no whole clause
     front, description, tail = text[:start], text[start:end], text[end:]
     is_whole = not tail.strip() and (not front.strip() or _BEING.fullmatch(front))
     return None if is_whole else Split(inner_question(description), front, f"{tail}?")

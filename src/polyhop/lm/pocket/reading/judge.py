@@ -20,7 +20,7 @@ from polyhop.lm.pocket.reading.tables import blends, weights
 from polyhop.types import Passage, Span
 
 _HIGHEST = 7.0  # log-odds by the encoder
-_FIRST_ABOVE, _LATER_ABOVE = -3.3, -1.5  # log-odds by rules, of the first and of a later passage that may be relevant
+_FIRST_ABOVE, _LATER_ABOVE = -3.3, -1.9  # log-odds by rules, of the first and of a later passage that may be relevant
 
 
 # --- a path -----------------------------------------------------------------------------------------------------------
