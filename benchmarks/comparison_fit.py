@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.documents import is_right
-from benchmarks.pocket_fit import Group, fit_choice, weights_page
+from benchmarks.pocket_fit import Group, fit_choice, install, weights_page
 from training.sets import FOLDER, HELD_OUT, Question, corpus_of, sets
 
 from polyhop import open_corpus
@@ -108,12 +108,6 @@ def fitted(chosen: Sequence[Example]) -> dict[str, float]:
     return fit_choice([each.group() for each in chosen], penalty=PENALTY, epochs=EPOCHS)
 
 
-def install(table: Mapping[str, float]) -> None:
-    """Use these weights."""
-    weights().pair.clear()
-    weights().pair.update(table)
-
-
 def report(every: Sequence[Example], chances: Sequence[tuple[int | None, float]]) -> Iterator[str]:
     """Describe, for each level, how many questions are decided and how many of them right."""
     cases = [(each.outcome, *chance) for each, chance in zip(every, chances, strict=True)]
@@ -137,12 +131,12 @@ def main() -> None:
     chances: list[tuple[int | None, float]] = [(None, 0.0)] * len(every)
     for fold in range(FOLDS):
         out = domains[fold::FOLDS]
-        install(fitted([each for each in every if each.domain not in out]))
+        install(weights().pair, fitted([each for each in every if each.domain not in out]))
         for at, each in enumerate(every):
             if each.domain in out and (choice := choose(each.comparison, each.left, each.right)):
                 chances[at] = choice.outcome, choice.probability
     print("\n".join(report(every, chances)))
-    install(fitted(every))
+    install(weights().pair, fitted(every))
     WEIGHTS.write_text(weights_page(), encoding="utf-8")
 
 

@@ -172,13 +172,13 @@ def fit(data: Path) -> None:
     """Fit everything on the train splits, each part with the previous parts in use, and write ``weights.toml``."""
     parts = load(data, "train")
     _install_reader(fit_choice(reading_groups(parts, data), penalty=1.0))
-    _install(weights().bridge, fit_choice(bridge_groups(parts), penalty=0.3, epochs=60))
+    install(weights().bridge, fit_choice(bridge_groups(parts), penalty=0.3, epochs=60))
     examples = [(read_path(row["question"], path), row, path) for part in parts for row, path in paths(part)]
-    _install(weights().relevance, fit_decision(*_judged(examples, judge.relevance_features, all_gold)))
-    _install(weights().sufficiency, fit_decision(*_judged(examples, judge.sufficiency_features, is_enough)))
+    install(weights().relevance, fit_decision(*_judged(examples, judge.relevance_features, all_gold)))
+    install(weights().sufficiency, fit_decision(*_judged(examples, judge.sufficiency_features, is_enough)))
     first, later = [[each for each in examples if (len(each[2]) > 1) == is_later] for is_later in (False, True)]
-    _install(weights().screen_first, fit_decision(*_judged(first, judge.screening_features, ends_in_gold)))
-    _install(weights().screen_later, fit_decision(*_judged(later, judge.screening_features, ends_in_gold)))
+    install(weights().screen_first, fit_decision(*_judged(first, judge.screening_features, ends_in_gold)))
+    install(weights().screen_later, fit_decision(*_judged(later, judge.screening_features, ends_in_gold)))
     WEIGHTS.write_text(weights_page(), encoding="utf-8")
 
 
@@ -195,7 +195,8 @@ def _judged(
     return [features(found) for found, _, _ in examples], [truth(row, path) for _, row, path in examples]
 
 
-def _install(table: Reasons, fitted: Reasons) -> None:
+def install(table: Reasons, fitted: Reasons) -> None:
+    """Use fitted weights in a table."""
     table.clear()
     table.update(fitted)
     answer.clear_cache()
@@ -212,7 +213,7 @@ def _install_reader(fitted: Reasons) -> None:
             fits[name.partition("/")[0]][name.partition("/")[2]] = value
         else:
             general[name] = value
-    _install(weights().candidate, general)
+    install(weights().candidate, general)
     weights().candidate_by_type = dict(by_type)
     weights().kind_fit = dict(fits)
 

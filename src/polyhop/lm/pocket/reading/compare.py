@@ -21,7 +21,7 @@ from polyhop.lm.pocket.reading.text import content_stems, parse_date, stem_weigh
 
 _WORKS = re.compile(r"\b(?:films?|movies?|songs?|books?|novels?|albums?)\b", re.IGNORECASE)
 _OF_LIFE = frozenset({"birth date", "death date"})
-DATES = _OF_LIFE | {"start", "release"}
+_DATES = _OF_LIFE | {"start", "release"}
 _LIKELY, _SURE = 0.2, 0.5  # probability of what two values decide, and of what settles the question
 
 
@@ -182,7 +182,7 @@ def _decide(parsed: ParsedQuestion, comparison: Comparison, first: Side, second:
 def _same(what: str, first: str, second: str) -> bool | None:
     if what == "country":
         return (country_of(first) or fold(first)) == (country_of(second) or fold(second))
-    if what in DATES:
+    if what in _DATES:
         left, right = parse_date(first), parse_date(second)
         return bool(left and right and left.year == right.year)
     for a, b in _alike(first, second):

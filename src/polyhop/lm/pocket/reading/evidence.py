@@ -13,13 +13,12 @@ from typing import NamedTuple
 
 from polyhop.lm.pocket.reading.comparison import ends_name
 from polyhop.lm.pocket.reading.passage import ParsedPassage
-from polyhop.lm.pocket.reading.quantities import Quantity, find_quantities
+from polyhop.lm.pocket.reading.quantities import YEAR, Quantity, find_quantities
 from polyhop.lm.pocket.reading.tables import measures
 from polyhop.lm.pocket.reading.text import TOKEN, stem_of, stem_weight
 
 _KEY = re.compile(r"(?:^|[;\n.:|] ?)(?P<key>[^\s;:.|][^;:.|\n]{0,48}): ")
 _UNIT_BREAK = re.compile(r"[\s()\[\],]+")
-_YEAR = re.compile("1[5-9][0-9]{2}|20[0-9]{2}")
 _NAMED, _TITLED, _PARTLY = 1.0, 0.8, 0.6  # strength of a mention: of all words, in the title, of a part
 _BESIDE = 1.5  # times a mention right before the quantity: "Skua 300 m"
 _FADING = 0.8  # of a mention: per sentence without another one, and per other name before the quantity
@@ -241,7 +240,7 @@ def _in_unit_of_column(page: ParsedPassage, unit: _Unit, token: int, quantity: Q
         return quantity, ""
     named = _UNIT_BREAK.split(page.text[page.starts[key[0]] : page.starts[key[1]]].lower().rstrip(" :)]"))
     known = measures().units.get(named[-1])
-    if known is None or _YEAR.fullmatch(page.text, quantity.start, quantity.end):
+    if known is None or YEAR.fullmatch(page.text, quantity.start, quantity.end):
         return quantity, ""
     return quantity._replace(dimension=known[0], value=round(quantity.value * known[1], 6)), named[-1]
 

@@ -171,8 +171,8 @@ def _lacks_values(reading: PathReading) -> bool:
     if reading.of_documents or comparison is None or verdict is None or verdict.answer is not None:
         return False
     texts = [f"{fold(page.title)} {page.folded}" for page in reading.pages]
-    missing = (side for side in verdict.sides if not any(fold(side.name) in text for text in texts))
-    return comparison.how == "choice" or any(missing)
+    named = all(any(fold(side.name) in text for text in texts) for side in verdict.sides)
+    return comparison.how == "choice" or not named
 
 
 def log_odds(table: dict[str, float], features: dict[str, float]) -> float:

@@ -4,17 +4,15 @@ things, and over none of them. ``benchmarks/comparison_fit.py`` fits its weights
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from polyhop.lm.pocket.reading.comparison import Comparison
 from polyhop.lm.pocket.reading.evidence import Fact
-from polyhop.lm.pocket.reading.quantities import dimension_in, less
+from polyhop.lm.pocket.reading.quantities import YEAR, dimension_in, less
 from polyhop.lm.pocket.reading.tables import weights
 
 _MAX_FACTS = 12  # of a side, that are paired
-_YEAR = re.compile("1[5-9][0-9]{2}|20[0-9]{2}")
 _MEASURED = 0.3  # closeness of the measure's words to a value that is clearly of it
 _NEAR = 80  # characters between two values that are stated together
 
@@ -107,7 +105,7 @@ def _features(comparison: Comparison, a: Fact, b: Fact, few: float) -> Features:
     place = min(likely.index(name), 3) if name in likely else None
     closeness = min(a.measure, b.measure)
     same_page = a.page is b.page
-    years = [a.quantity.dimension == "number" and bool(_YEAR.fullmatch(fact.text)) for fact in (a, b)]
+    years = [a.quantity.dimension == "number" and bool(YEAR.fullmatch(fact.text)) for fact in (a, b)]
     shared = len(a.label & b.label) / (len(a.label | b.label) or 1)
     features = {
         "about": min(a.about, b.about),

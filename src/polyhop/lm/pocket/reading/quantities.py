@@ -19,6 +19,8 @@ _CLOCK = re.compile(
 _GAP = re.compile(r"(?:,? and|,)? ?")  # between the parts of one quantity: "2 h 10 min", "1 year and 3 months"
 _WORD_BEFORE = re.compile(r"(\w{1,30}) $")
 _RACE = re.compile(r"(?<![\w.,:-])(?:(\d{1,2}):)?(\d{1,2}):(\d{2}(?:\.\d{1,3})?)(?![\w:])")
+YEAR = re.compile("1[5-9][0-9]{2}|20[0-9]{2}")
+"""A number that may be a year."""
 _BARE_YEAR = re.compile(r"\d{4}")
 _YEAR_DIGITS = 4
 
