@@ -129,9 +129,12 @@ pocket: $(TRAINING)
 	  --replay $(WORK)/single-2/examples.jsonl
 	.venv-all/bin/python -m training.train $(WORK)/claims/examples.jsonl $(BASE) $(WORK)/claims --rounds $(ROUNDS) \
 	  --begin $(WORK)/average/network.pt --rate 1.2e-4
-	.venv-all/bin/python -m training.average $(WORK)/average/network.pt $(WORK)/claims/network.pt $(WORK)/last.pt \
-	  --share 0.7
-	.venv-all/bin/python -m training.export $(WORK)/last.pt $(WORK)/claims/examples.jsonl $(BASE) \
+	mkdir -p $(WORK)/facts
+	test -f $(WORK)/facts/examples.jsonl || .venv-all/bin/python -m training.single $(WORK)/facts/examples.jsonl \
+	  --replay $(WORK)/third/examples.jsonl $(WORK)/claims/examples.jsonl --facts 60000 --seed 3
+	.venv-all/bin/python -m training.train $(WORK)/facts/examples.jsonl $(BASE) $(WORK)/facts --rounds $(ROUNDS) \
+	  --begin $(WORK)/claims/network.pt --rate 1e-4
+	.venv-all/bin/python -m training.export $(WORK)/facts/network.pt $(WORK)/facts/examples.jsonl $(BASE) \
 	  $(WORK)/encoder.onnx
 	cp $(BASE)/vocab.txt $(OUT)/vocab.txt
 	mv $(WORK)/encoder.onnx $(OUT)/encoder.onnx

@@ -1,11 +1,14 @@
-"""Fit the weights of the pairs of quantities that a comparison compares, ``pair`` in ``lm/pocket/tables/weights.toml``.
+"""Fit the weights of the pairs of quantities that a comparison compares: ``pair`` and ``read_pair`` in
+``lm/pocket/tables/weights.toml``.
 
     python -m benchmarks.comparison_fit [SETS]
 
-SETS: a folder of sets (``training/sets.py``); only their training domains are read. A pair is right if both quantities
-are in what the question's steps quote and decide for the answer; none is, if the sets do not answer the question or no
-such pair is found. Prints, in cross-validation over domains, how often the likeliest outcome is right and how often an
-unanswerable question is decided, by the probability that is asked for; then fits all questions.
+SETS: a folder of sets (``training/sets.py``); only their training domains are read. ``pair`` is fitted to facts that
+rules find, ``read_pair`` to those that the encoder has read, too, on domains whose comparisons it was not trained on
+(``training.facts.is_read``). A pair is right if both quantities are in what the question's steps quote and decide for
+the answer; none is, if the sets do not answer the question or no such pair is found. Prints, in cross-validation over
+domains, how often the likeliest outcome is right and how often an unanswerable question is decided, by the probability
+that is asked for; then fits all questions.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from pathlib import Path
 
 from benchmarks.documents import is_right
 from benchmarks.pocket_fit import Group, fit_choice, install, weights_page
+from training.facts import SetOf, facts, is_read
 from training.sets import FOLDER, HELD_OUT, Question, corpus_of, sets
 
 from polyhop import open_corpus
@@ -26,7 +30,8 @@ from polyhop.lm.pocket.reading.evidence import Fact, find_facts
 from polyhop.lm.pocket.reading.pairs import Pair, choose, nothing, pairs_of
 from polyhop.lm.pocket.reading.passage import parse_passage
 from polyhop.lm.pocket.reading.question import parse_question
-from polyhop.lm.pocket.reading.tables import WEIGHTS, weights
+from polyhop.lm.pocket.reading.tables import WEIGHTS, Weights, weights
+from polyhop.lm.pocket.reading.values import read_values
 from polyhop.retrieval import open_plain_retriever
 from polyhop.retrieval.index import index_for
 
@@ -34,6 +39,7 @@ READ = 10  # passages of a question
 FOLDS, EPOCHS, PENALTY = 4, 30, 2.0
 AROUND = 250  # characters on both sides of a quantity, among which a quotation is looked for
 QUOTED = 0.7  # share of the quotation's words that are there
+DRAWS = ("both", "the same", "neither", "equal", "equally")  # answers to a choice between two that are alike
 LEVELS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)  # probabilities that are asked for
 
 
@@ -59,19 +65,29 @@ class Example:
         return decides and all(any(_is_quoted(fact, quote) for quote in self.quotes) for fact in pair[:2])
 
 
-def examples(folder: Path) -> Iterator[Example]:
-    """Yield the comparisons of values in the training domains, answered or not."""
+def examples(folder: Path, *, read: bool) -> Iterator[Example]:
+    """Yield the comparisons of values in the training domains, answered or not. ``read``: only those that the encoder
+    was not trained on, with the values that it reads, and those of ``training.facts``."""
+    written = facts() if read else {}
     for held in sets(folder):
-        asked = [] if held.domain in HELD_OUT else [(each, _compared(each)) for each in held.questions]
-        compared = [(question, found) for question, found in asked if found]
+        if held.domain in HELD_OUT or (read and is_read(held.domain)):
+            continue
+        own = [(each, [step.quote for step in each.steps]) for each in held.questions]
+        more = [
+            (each, [step.answer for step in each.steps if step.answer])
+            for each in written.get(SetOf(held.domain, held.name), ()) if each.kind == "comparison"
+        ]  # fmt: skip
+        compared = [(each, found, quotes) for each, quotes in (*own, *more) if (found := _compared(each))]
         if not compared:
             continue
         engine = open_plain_retriever("bm25", index_for(open_corpus(list(corpus_of(held)))))
-        for question, comparison in compared:
+        for question, comparison, quotes in compared:
             pages = [parse_passage(passage) for passage in engine.search(question.text, READ)]
             left, right = find_facts(comparison.options, comparison.measure, pages)
-            quotes = [_words(step.quote) for step in question.steps]
-            yield Example(held.domain, comparison, left, right, _outcome(question, comparison), quotes)
+            if read:
+                left, right = read_values(question.text, comparison, pages, (left, right))
+            outcome = _outcome(question, comparison)
+            yield Example(held.domain, comparison, left, right, outcome, [_words(quote) for quote in quotes])
 
 
 def _compared(question: Question) -> Comparison | None:
@@ -79,14 +95,19 @@ def _compared(question: Question) -> Comparison | None:
     found = parse_question(question.text).comparison
     if found is None or found.what == "name" or not found.wins:
         return None
-    answered = question.kind == "comparison" and found.how == "choice" and _outcome(question, found) is not None
-    claimed = question.kind == "boolean" and found.how == "truth"
-    return found if answered or claimed or (question.kind == "unanswerable" and found.how != "fits") else None
+    if not question.answers:
+        return None if found.how == "fits" else found
+    is_answered = question.kind in ("comparison", "boolean") and found.how in ("choice", "truth")
+    return found if is_answered and _outcome(question, found) is not None else None
 
 
 def _outcome(question: Question, comparison: Comparison) -> int | None:
-    if question.kind == "boolean":
-        return 1 if question.answers[0] == "yes" else -1
+    if not question.answers:
+        return None
+    if comparison.how == "truth":
+        return {"yes": 1, "no": -1}.get(question.answers[0])
+    if question.answers[0].lower() in DRAWS:
+        return 0
     first, second = (is_right(option, question.answers) for option in comparison.options)
     return None if first == second else (1 if first else -1)
 
@@ -108,6 +129,20 @@ def fitted(chosen: Sequence[Example]) -> dict[str, float]:
     return fit_choice([each.group() for each in chosen], penalty=PENALTY, epochs=EPOCHS)
 
 
+def fit(every: Sequence[Example], table: Weights, *, read: bool) -> None:
+    """Cross-validate, print, and fit a table of weights to all examples."""
+    domains = sorted({each.domain for each in every})
+    chances: list[tuple[int | None, float]] = [(None, 0.0)] * len(every)
+    for fold in range(FOLDS):
+        out = domains[fold::FOLDS]
+        install(table, fitted([each for each in every if each.domain not in out]))
+        for at, each in enumerate(every):
+            if each.domain in out and (choice := choose(each.comparison, each.left, each.right, read=read)):
+                chances[at] = choice.outcome, choice.probability
+    print("\n".join(report(every, chances)))
+    install(table, fitted(every))
+
+
 def report(every: Sequence[Example], chances: Sequence[tuple[int | None, float]]) -> Iterator[str]:
     """Describe, for each level, how many questions are decided and how many of them right."""
     cases = [(each.outcome, *chance) for each, chance in zip(every, chances, strict=True)]
@@ -126,17 +161,9 @@ def main() -> None:
     """Cross-validate, fit and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
-    every = list(examples(parser.parse_args().folder))
-    domains = sorted({each.domain for each in every})
-    chances: list[tuple[int | None, float]] = [(None, 0.0)] * len(every)
-    for fold in range(FOLDS):
-        out = domains[fold::FOLDS]
-        install(weights().pair, fitted([each for each in every if each.domain not in out]))
-        for at, each in enumerate(every):
-            if each.domain in out and (choice := choose(each.comparison, each.left, each.right)):
-                chances[at] = choice.outcome, choice.probability
-    print("\n".join(report(every, chances)))
-    install(weights().pair, fitted(every))
+    folder = parser.parse_args().folder
+    fit(list(examples(folder, read=False)), weights().pair, read=False)
+    fit(list(examples(folder, read=True)), weights().read_pair, read=True)
     WEIGHTS.write_text(weights_page(), encoding="utf-8")
 
 

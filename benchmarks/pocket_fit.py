@@ -48,6 +48,7 @@ NOTES = {
     "screen_first": "Reasons for a first passage to be worth the encoder (judge.is_hopeless).",
     "screen_later": "Reasons for a further passage of a path to be worth the encoder (judge.is_hopeless).",
     "pair": "Reasons for two quantities to be those that a comparison compares (pairs.pairs_of).",
+    "read_pair": "The same, where the encoder has read the values (values.read_values).",
 }
 """The tables of ``weights.toml``, in their order, and the comment above each."""
 

@@ -28,7 +28,7 @@ WRONG = 6
 def everyday(folder: Path, chance: random.Random) -> Iterator[Example]:
     """The questions of the sets, over their passages and over others of the same documents."""
     for asked, passages in asked_of(folder):
-        yield from _asked(asked, passages, chance)
+        yield from examples_of(asked, passages, chance)
 
 
 def asked_of(folder: Path) -> Iterator[tuple[Question, list[Passage]]]:
@@ -43,7 +43,8 @@ def asked_of(folder: Path) -> Iterator[tuple[Question, list[Passage]]]:
                 yield asked, passages
 
 
-def _asked(asked: Question, passages: Sequence[Passage], chance: random.Random) -> Iterator[Example]:
+def examples_of(asked: Question, passages: Sequence[Passage], chance: random.Random) -> Iterator[Example]:
+    """A question over its passages, over others of the set, and its steps over their own."""
     found = [passage_of(step, passages) for step in asked.steps]
     gold = [pair(passage) for passage in dict.fromkeys(found)]
     wrong = _wrong(asked.text, [each for each in passages if pair(each) not in gold], chance)

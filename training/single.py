@@ -1,9 +1,10 @@
 """Examples over one passage at a time, as ``pocket`` reads parts of files: facts, and passages that do not tell.
 
-    python -m training.single OUT --replay EXAMPLES [--seed N]
+    python -m training.single OUT --replay EXAMPLES ... [--facts N] [--seed N]
 
-OUT: one JSON line an example. EXAMPLES: of ``training.examples``, a sample of which is mixed in, as is one of
-``training.everyday``, so that what was learnt before is kept. Domains that are held out are not read.
+OUT: one JSON line an example: from the sets of everyday documents, and N of those made of ``training.facts``. EXAMPLES:
+files of earlier stages; a sample of each is mixed in, as is one of ``training.everyday``, so that what was learnt
+before is kept. Domains that are held out are not read.
 """
 
 from __future__ import annotations
@@ -14,24 +15,28 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import polyhop
 from polyhop import Passage
 from polyhop.common.text import normalise
 from polyhop.lm.pocket.reading.descriptions import DESCRIBES, inner_question, plain, split_by_rules
+from polyhop.lm.pocket.reading.question import parse_question
+from polyhop.lm.pocket.reading.values import value_question
 from polyhop.retrieval import open_plain_retriever
 from polyhop.retrieval.index import index_for
 from training.data import AnswerSpan, Example, TitledText, occurs, read, spans_of, write_mixed
-from training.everyday import everyday, passage_of
+from training.everyday import everyday, examples_of, passage_of
 from training.examples import pair
+from training.facts import SetOf, facts, is_read
 from training.sets import FOLDER, HELD_OUT, DocumentSet, Question, Step, corpus_of, descriptions, sets
 
 READ = 5  # passages that BM25 finds, which are read one by one
 NEAR = 2  # of them, without the answer, that a question is asked over
 WHOLE = ("one", "table", "outdated", "lookalike")  # kinds of question that one fact answers
+NEAR_A_FACT = 0.3  # share of the questions of ``training.facts`` that are asked over such a passage, too
 PLAIN = 0.3  # share of the questions of one fact that are read for what they describe: nothing
-EVERYDAY, EARLIER = 3000, 6000  # examples of whole questions over several passages, and of earlier stages
+EVERYDAY, EARLIER = 3000, 6000  # examples of whole questions over several passages, and of an earlier stage
 _NAME = re.compile(r"[A-Z][\w'’-]+(?: [A-Z][\w'’-]+)*")
 
 
@@ -54,21 +59,53 @@ def documents(folder: Path, chance: random.Random) -> Iterator[Example]:
         if held.domain in HELD_OUT:
             continue
         passages = list(corpus_of(held))
-        engine = open_plain_retriever("bm25", index_for(polyhop.open_corpus(passages)))
-
-        def search(question: str, engine: Any = engine) -> list[TitledText]:
-            return [pair(passage) for passage in engine.search(question, READ)]
-
-        facts = list(dict.fromkeys(facts_of(held, passages)))
-        names = names_by_asking(facts)
-        for fact in facts:
+        search = _search_in(passages)
+        told = list(dict.fromkeys(facts_of(held, passages)))
+        names = names_by_asking(told)
+        for fact in told:
             yield from _told(fact, search)
             if other := renamed(fact, names, chance):
                 yield Example("single_renamed", other, [fact.passage], "none", [], 0, 0)
         for asked in held.questions:
+            if asked.kind == "comparison" and is_read(held.domain):
+                for fact in compared_values(asked, passages):
+                    yield from _told(fact, search)
             yield from _decided(asked, passages, search)
             if asked.kind not in WHOLE or chance.random() < PLAIN:
                 yield from described(asked)
+
+
+def of_facts(folder: Path, found: Mapping[SetOf, Sequence[Question]], chance: random.Random) -> Iterator[Example]:
+    """The questions of ``training.facts`` over their passages, and some over passages that do not tell."""
+    for held in sets(folder):
+        questions = found.get(SetOf(held.domain, held.name), ())
+        if held.domain in HELD_OUT or not questions:
+            continue
+        passages = list(corpus_of(held))
+        search = _search_in(passages)
+        for asked in questions:
+            if asked.kind == "comparison" and not is_read(held.domain):
+                continue
+            own = {step: pair(passage_of(step, passages)) for step in asked.steps if step.path}
+            if asked.kind == "unanswerable":
+                yield Example("single_unanswerable", asked.text, list(own.values()), "none", [], None, 0)
+                continue
+            for step in asked.steps:
+                if not step.answer:
+                    near = search(step.question)[:NEAR]
+                    yield from (Example("single_near", step.question, [each], "none", [], 0, 0) for each in near)
+            for step, passage in own.items():
+                for number, example in enumerate(_told(Fact(step.question, step.answer, passage), search)):
+                    if not number or chance.random() < NEAR_A_FACT:
+                        yield example
+            if asked.kind == "bridge":
+                yield from described(asked)
+                yield from examples_of(asked, passages, chance)
+
+
+def _search_in(passages: Sequence[Passage]) -> Search:
+    engine = open_plain_retriever("bm25", index_for(polyhop.open_corpus(passages)))
+    return lambda question: [pair(passage) for passage in engine.search(question, READ)]
 
 
 def facts_of(held: DocumentSet, passages: Sequence[Passage]) -> Iterator[Fact]:
@@ -90,6 +127,16 @@ def facts_of(held: DocumentSet, passages: Sequence[Passage]) -> Iterator[Fact]:
         if asked.kind == "bridge":
             for question, step in split_steps(asked):
                 yield Fact(question, step.answer, own[step])
+
+
+def compared_values(asked: Question, passages: Sequence[Passage]) -> Iterator[Fact]:
+    """The values that a comparison of a set compares, each asked for as ``pocket`` does."""
+    comparison = parse_question(asked.text).comparison
+    files = {passage.metadata["source"] for passage in passages}
+    for thing in comparison.options if comparison else ():
+        own = [step for step in asked.steps if occurs(thing, step.question)]
+        if len(own) == 1 and own[0].path in files:
+            yield Fact(value_question(thing, asked.text), own[0].answer, pair(passage_of(own[0], passages)))
 
 
 def split_steps(asked: Question) -> Iterator[tuple[str, Step]]:
@@ -177,13 +224,18 @@ def main() -> None:
     """Write the examples."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--replay", type=Path, required=True)
+    parser.add_argument("--replay", type=Path, nargs="+", required=True)
+    parser.add_argument("--facts", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     chance = random.Random(given.seed)
     made = list(documents(FOLDER, chance))
-    for before, count in ((list(everyday(FOLDER, chance)), EVERYDAY), (list(read(given.replay)), EARLIER)):
-        made += chance.sample(before, min(count, len(before)))
+    others = [(everyday(FOLDER, chance), EVERYDAY), *((read(file), EARLIER) for file in given.replay)]
+    if given.facts:
+        others.append((of_facts(FOLDER, facts(), chance), given.facts))
+    for examples, count in others:
+        every = list(examples)
+        made += chance.sample(every, min(count, len(every)))
     write_mixed(made, given.out, chance)
 
 

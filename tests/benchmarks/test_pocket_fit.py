@@ -7,6 +7,7 @@ from pathlib import Path
 from benchmarks.comparison_fit import examples, report
 from benchmarks.pocket_blend import blends_page
 from benchmarks.pocket_fit import weights_page
+from training.facts import is_read
 
 from polyhop.lm.pocket.reading.tables import BLENDS, WEIGHTS
 
@@ -19,6 +20,7 @@ def test_the_blends_in_use_are_written_as_they_ship() -> None:
     assert blends_page() == BLENDS.read_text(encoding="utf-8")
 
 
+UNREAD = "bakery"  # a domain whose comparisons the encoder was not trained on
 SET = """\
 === hubs.md
 The Otter weighs 2 kg and cost 90 euros. The Stoat weighs 3 kg and cost 70 euros.
@@ -42,7 +44,7 @@ kind: one
 def test_the_quoted_values_that_decide_for_the_answer_are_the_right_pair(tmp_path: Path) -> None:
     (tmp_path / "company").mkdir()
     (tmp_path / "company" / "hubs.txt").write_text(SET, encoding="utf-8")
-    asked, unanswerable = examples(tmp_path)
+    asked, unanswerable = examples(tmp_path, read=False)
     assert (asked.outcome, unanswerable.outcome) == (-1, None)
     group = asked.group()
     (pair,) = [row for row, right in zip(group.rows, group.right, strict=True) if right]
@@ -54,7 +56,18 @@ def test_the_quoted_values_that_decide_for_the_answer_are_the_right_pair(tmp_pat
 def test_decided_and_right_questions_are_counted_by_level(tmp_path: Path) -> None:
     (tmp_path / "company").mkdir()
     (tmp_path / "company" / "hubs.txt").write_text(SET, encoding="utf-8")
-    lines = list(report(list(examples(tmp_path)), [(-1, 0.65), (1, 0.25)]))
+    lines = list(report(list(examples(tmp_path, read=False)), [(-1, 0.65), (1, 0.25)]))
     assert lines[0] == "1 questions with an answer, 1 without"
     assert lines[1] == "from 0.2: 1 decided, 100 % of them right; 100 % of those without an answer"
     assert lines[-1] == "from 0.7: 0 decided, 0 % of them right; 0 % of those without an answer"
+
+
+def test_what_the_encoder_reads_is_fitted_where_it_was_not_trained(tmp_path: Path) -> None:
+    for domain in ("company", UNREAD):
+        (tmp_path / domain).mkdir()
+        (tmp_path / domain / "hubs.txt").write_text(SET, encoding="utf-8")
+    assert not is_read(UNREAD)
+    asked, _ = examples(tmp_path, read=True)
+    assert asked.domain == UNREAD
+    by_text = {fact.text: fact.read for fact in asked.left}
+    assert by_text["2 kg"] == max(by_text.values()) > 0.0

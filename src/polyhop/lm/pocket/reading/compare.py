@@ -18,6 +18,7 @@ from polyhop.lm.pocket.reading.quantities import Quantity, dimension_in, find_qu
 from polyhop.lm.pocket.reading.question import ParsedQuestion
 from polyhop.lm.pocket.reading.tables import country_of, relations
 from polyhop.lm.pocket.reading.text import content_stems, parse_date, stem_weight
+from polyhop.lm.pocket.reading.values import read_values
 
 _WORKS = re.compile(r"\b(?:films?|movies?|songs?|books?|novels?|albums?)\b", re.IGNORECASE)
 _OF_LIFE = frozenset({"birth date", "death date"})
@@ -62,8 +63,11 @@ class Verdict:
         return self.answer is not None and all(side.missing is None for side in self.sides)
 
 
-def compare(parsed: ParsedQuestion, comparison: Comparison, pages: Sequence[ParsedPassage]) -> Verdict:
-    """Compare the two things that a question names, as far as the pages allow.
+def compare(
+    parsed: ParsedQuestion, comparison: Comparison, pages: Sequence[ParsedPassage], *, read: bool = False
+) -> Verdict:
+    """Compare the two things that a question names, as far as the pages allow. ``read``: by the values that the encoder
+    reads, too, not by rules alone.
 
     >>> from polyhop.lm.pocket.reading.passage import parse_passage
     >>> from polyhop.lm.pocket.reading.question import parse_question
@@ -80,7 +84,7 @@ def compare(parsed: ParsedQuestion, comparison: Comparison, pages: Sequence[Pars
     probability = 1.0
     is_value = comparison.how in ("choice", "truth", "same") and comparison.what not in ("name", "life")
     if is_value and not via and None in (first.value, second.value):
-        first, second, probability = _measured(comparison, pages, first, second)
+        first, second, probability = _measured(parsed, comparison, pages, first, second, read)
     return Verdict(_decide(parsed, comparison, first, second), (first, second), probability)
 
 
@@ -118,14 +122,21 @@ def _side(
 
 
 def _measured(
-    comparison: Comparison, pages: Sequence[ParsedPassage], first: Side, second: Side
+    parsed: ParsedQuestion,
+    comparison: Comparison,
+    pages: Sequence[ParsedPassage],
+    first: Side,
+    second: Side,
+    read: bool,
 ) -> tuple[Side, Side, float]:
     """The two sides with the two quantities that passages most probably state of them, and the probability of what
     these decide."""
     left, right = find_facts(comparison.options, comparison.measure, pages)
     if comparison.what in _OF_LIFE:  # "died in 1989" says nothing of a birth
         left, right = ([fact for fact in side if fact.measure > 0] for side in (left, right))
-    chosen = choose(comparison, left, right)
+    if read:
+        left, right = read_values(parsed.text, comparison, pages, (left, right))
+    chosen = choose(comparison, left, right, read=read)
     if chosen is None or (chosen.outcome is not None and chosen.probability < _LIKELY):
         return first, second, 0.0
     sure = chosen.probability >= _SURE

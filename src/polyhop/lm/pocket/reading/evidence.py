@@ -42,7 +42,8 @@ Stems = Sequence[str]
 class Fact:
     """A quantity that a passage states of a thing. ``about``: how certainly of this thing, 0 to 1.5; ``measure``: how
     close the measure's words are, 0 to 1; ``label``: the stems that introduce it; ``unit``: that of its column;
-    ``in_row``: it is a cell of a table; ``first``: the first token of its sentence or row."""
+    ``in_row``: it is a cell of a table; ``first``: the first token of its sentence or row; ``read``: the probability
+    that the encoder reads it for the thing (``values.read_values``)."""
 
     quantity: Quantity
     page: ParsedPassage
@@ -52,6 +53,7 @@ class Fact:
     unit: str = ""
     in_row: bool = False
     first: int = 0
+    read: float = 0.0
 
     @property
     def text(self) -> str:

@@ -13,6 +13,7 @@ from polyhop.lm.pocket.reading.quantities import YEAR, dimension_in, less
 from polyhop.lm.pocket.reading.tables import weights
 
 _MAX_FACTS = 12  # of a side, that are paired
+_UNREAD = 0.001  # the least probability whose logarithm is taken
 _MEASURED = 0.3  # closeness of the measure's words to a value that is clearly of it
 _NEAR = 80  # characters between two values that are stated together
 
@@ -39,12 +40,13 @@ class Choice(NamedTuple):
     probability: float
 
 
-def choose(comparison: Comparison, left: Sequence[Fact], right: Sequence[Fact]) -> Choice | None:
+def choose(comparison: Comparison, left: Sequence[Fact], right: Sequence[Fact], *, read: bool = False) -> Choice | None:
     """Choose the pair of quantities that decides a comparison; None if nothing is stated of one of the things, or both
-    ways alike."""
+    ways alike. ``read``: the encoder has read the facts."""
     pairs = list(pairs_of(comparison, left, right))
     features = (*(pair.features for pair in pairs), nothing(comparison))
-    scores = [sum(weights().pair[name] * value for name, value in each.items()) for each in features]
+    table = weights().read_pair if read else weights().pair
+    scores = [sum(table.get(name, 0.0) * value for name, value in each.items()) for each in features]
     odds = [math.exp(score - max(scores)) for score in scores]
     by_outcome: dict[int, float] = {}
     for pair, chance in zip(pairs, odds, strict=False):
@@ -81,8 +83,8 @@ def nothing(comparison: Comparison) -> Features:
 
 
 def _promising(facts: Sequence[Fact]) -> list[Fact]:
-    """The facts that are most certainly of their thing, and nearest to the measure."""
-    return sorted(facts, key=lambda fact: (-fact.about * (0.4 + fact.measure), fact.text))[:_MAX_FACTS]
+    """The facts that are most certainly of their thing, and nearest to the measure, or that the encoder reads."""
+    return sorted(facts, key=lambda fact: (-fact.read - fact.about * (0.4 + fact.measure), fact.text))[:_MAX_FACTS]
 
 
 def _outcome(comparison: Comparison, a: Fact, b: Fact) -> int | None:
@@ -127,5 +129,7 @@ def _features(comparison: Comparison, a: Fact, b: Fact, few: float) -> Features:
         "one sentence": float(same_page and a.first == b.first),
         "near": float(same_page and abs(a.quantity.start - b.quantity.start) < _NEAR),
         "few": few,
+        "read": min(a.read, b.read),
+        "read, log": math.log(max(_UNREAD, a.read)) + math.log(max(_UNREAD, b.read)),
     }
     return features | {f"dimension {number}": float(place == number) for number in range(4)}

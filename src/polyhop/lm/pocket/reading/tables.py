@@ -239,6 +239,7 @@ class LinearModels:
     screen_first: Weights
     screen_later: Weights
     pair: Weights
+    read_pair: Weights
 
 
 @lru_cache(maxsize=1)

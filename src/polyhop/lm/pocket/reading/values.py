@@ -1,0 +1,69 @@
+"""The values of two things that are compared, as the encoder reads them: off each passage, for each of the two."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from polyhop.lm.pocket.encoder.cache import predict
+from polyhop.lm.pocket.encoder.inputs import EncoderOutput
+from polyhop.lm.pocket.reading.comparison import Comparison, canonical
+from polyhop.lm.pocket.reading.evidence import Fact
+from polyhop.lm.pocket.reading.passage import ParsedPassage
+from polyhop.lm.pocket.reading.quantities import Quantity, find_quantities
+
+_ARTICLE = re.compile(r"^(?:the|an?|our|its|their|your) ", re.IGNORECASE)
+_LEAST = 0.01
+"""The minimum probability for a quantity to be added to those that rules find."""
+
+
+def value_question(thing: str, question: str) -> str:
+    """The question for the value of one of the things that a question compares, in whichever order.
+
+    >>> value_question("the wool", "Which is washed hotter, wool or linen?")
+    'wool: Which is washed hotter, linen or wool?'
+    """
+    return f"{_ARTICLE.sub('', thing)}: {canonical(question)}"
+
+
+def read_values(
+    question: str, comparison: Comparison, pages: Sequence[ParsedPassage], found: tuple[list[Fact], list[Fact]]
+) -> tuple[list[Fact], list[Fact]]:
+    """Give the facts of two things that rules found the probability that the encoder reads them, and add those that
+    rules did not find."""
+    left, right = (
+        _read(value_question(thing, question), pages, facts)
+        for thing, facts in zip(comparison.options, found, strict=True)
+    )
+    return left, right
+
+
+def _read(question: str, pages: Sequence[ParsedPassage], facts: Sequence[Fact]) -> list[Fact]:
+    read: dict[tuple[str, str, int], float] = {}
+    added: list[Fact] = []
+    known = {_place(fact.page, fact.quantity) for fact in facts}
+    for page, output in zip(pages, predict(question, [[page] for page in pages]), strict=True):
+        for quantity, probability in _quantities(page, output):
+            place = _place(page, quantity)
+            read[place] = probability
+            if place not in known and probability > _LEAST:
+                added.append(Fact(quantity, page, 0.0, 0.0, frozenset()))
+    return [replace(fact, read=read.get(_place(fact.page, fact.quantity), 0.0)) for fact in (*facts, *added)]
+
+
+def _quantities(page: ParsedPassage, output: EncoderOutput) -> list[tuple[Quantity, float]]:
+    """The quantities that the encoder's spans hold, the first of each, with the probability that the page states it."""
+    chances: dict[Quantity, float] = {}
+    stated = 1 / (1 + math.exp(-output.answerable))
+    every = list(find_quantities(page.text))
+    for span in output.spans:
+        inside = [] if span.in_title else [each for each in every if span.start <= each.start < span.end]
+        if inside:
+            chances[inside[0]] = chances.get(inside[0], 0.0) + stated * math.exp(span.log_probability)
+    return list(chances.items())
+
+
+def _place(page: ParsedPassage, quantity: Quantity) -> tuple[str, str, int]:
+    return page.title, page.text, quantity.start
