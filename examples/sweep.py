@@ -10,13 +10,13 @@ was stopped.
 prints
 
                                                       exact match   calls   asked
-    base                                                   80.0 %      50      50
-    fusion=analysis                                        80.0 %      50       4
-    fusion=paragraph                                       80.0 %      50       4
-    repetitive_pruning=false                               80.0 %      56       8
-    relevance_pruning=false                                80.0 %      53       3
+    base                                                   80.0 %      51      51
+    fusion=analysis                                        80.0 %      51       4
+    fusion=paragraph                                       80.0 %      51       4
+    repetitive_pruning=false                               80.0 %      56       6
+    relevance_pruning=false                                80.0 %      54       3
     relevance_pruning=false,repetitive_pruning=false       80.0 %      62       3
-    together                                                          321      72
+    together                                                          325      71
 """
 
 import tempfile

@@ -84,23 +84,26 @@ def of_facts(folder: Path, found: Mapping[SetOf, Sequence[Question]], chance: ra
         passages = list(corpus_of(held))
         search = _search_in(passages)
         for asked in questions:
-            if asked.kind == "comparison" and not is_read(held.domain):
-                continue
-            own = {step: pair(passage_of(step, passages)) for step in asked.steps if step.path}
-            if asked.kind == "unanswerable":
-                yield Example("single_unanswerable", asked.text, list(own.values()), "none", [], None, 0)
-                continue
-            for step in asked.steps:
-                if not step.answer:
-                    near = search(step.question)[:NEAR]
-                    yield from (Example("single_near", step.question, [each], "none", [], 0, 0) for each in near)
-            for step, passage in own.items():
-                for number, example in enumerate(_told(Fact(step.question, step.answer, passage), search)):
-                    if not number or chance.random() < NEAR_A_FACT:
-                        yield example
-            if asked.kind == "bridge":
-                yield from described(asked)
-                yield from examples_of(asked, passages, chance)
+            if asked.kind != "comparison" or is_read(held.domain):
+                yield from _of_fact(asked, passages, search, chance)
+
+
+def _of_fact(asked: Question, passages: Sequence[Passage], search: Search, chance: random.Random) -> Iterator[Example]:
+    own = {step: pair(passage_of(step, passages)) for step in asked.steps if step.path}
+    if asked.kind == "unanswerable":
+        yield Example("single_unanswerable", asked.text, list(own.values()), "none", [], None, 0)
+        return
+    for step in asked.steps:
+        if step in own:
+            made = list(_told(Fact(step.question, step.answer, own[step]), search))
+            yield from made[:1]
+            yield from (each for each in made[1:] if chance.random() < NEAR_A_FACT)
+        else:  # a value that nothing tells
+            for each in search(step.question)[:NEAR]:
+                yield Example("single_near", step.question, [each], "none", [], 0, 0)
+    if asked.kind == "bridge":
+        yield from described(asked)
+        yield from examples_of(asked, passages, chance)
 
 
 def _search_in(passages: Sequence[Passage]) -> Search:

@@ -94,6 +94,7 @@ def test_questions_are_read_over_their_passages(tmp_path: Path) -> None:
     assert any(len(example.passages) == 2 for example in of("Where does the head of the Ledger team work?"))
 
 
+@pytest.mark.slow
 def test_all_questions_are_well_formed_and_of_passages(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0, capsys.readouterr().out
     found = facts()
@@ -108,6 +109,7 @@ def test_all_questions_are_well_formed_and_of_passages(capsys: pytest.CaptureFix
                 assert not step.answer or occurs(step.answer, text), (held, asked.text)
 
 
+@pytest.mark.slow
 def test_some_domains_are_kept_for_the_weights_of_comparisons() -> None:
     domains = {held.domain for held in facts()}
     assert 0 < sum(not is_read(domain) for domain in domains) < len(domains) / 3

@@ -83,6 +83,7 @@ def test_questions_of_documents_are_read_over_the_sentences_that_decide_them(tmp
     assert "works from Malmö" in made[0].passages[0][1]
 
 
+@pytest.mark.slow
 def test_all_notes_are_well_formed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0, capsys.readouterr().out
     found = list(notes())

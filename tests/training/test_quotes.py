@@ -69,6 +69,7 @@ def test_a_question_is_read_over_the_quoted_sentences(tmp_path: Path) -> None:
     assert "works from Malmö" in made[0].passages[0][1]
 
 
+@pytest.mark.slow
 def test_all_quotations_are_well_formed_and_of_sets(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0, capsys.readouterr().out
     found = list(quotes())

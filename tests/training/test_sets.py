@@ -91,6 +91,7 @@ def test_a_malformed_line_is_named(text: str, message: str, tmp_path: Path) -> N
         a_set(tmp_path, text)
 
 
+@pytest.mark.slow
 def test_the_sets_are_whole() -> None:
     found = list(sets(FOLDER))
     assert [fault for held in found for fault in faults(held)] == []

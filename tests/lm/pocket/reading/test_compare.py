@@ -349,3 +349,17 @@ def test_a_name_may_begin_with_a_preposition(question: str, options: tuple[str, 
     found = find_comparison(question, yes_or_no=False)
     assert found is not None
     assert found.options == options
+
+
+@pytest.mark.parametrize(
+    ("question", "how"),
+    [
+        ("Which miso is saltier, barley or yellow peas?", "choice"),
+        ("Which is under water, the gate or the lock?", "fits"),
+        ("Who is the keeper, Ann Lee or Ida Kuhn?", "fits"),
+    ],
+)
+def test_a_comparative_that_no_table_has_compares_numbers(question: str, how: str) -> None:
+    found = find_comparison(question, yes_or_no=False)
+    assert found is not None
+    assert found.how == how

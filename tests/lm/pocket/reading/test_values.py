@@ -64,3 +64,23 @@ def test_a_value_that_no_passage_states_leaves_a_comparison_open(monkeypatch: py
     comparison = parsed().comparison
     assert comparison is not None
     assert not compare(parsed(), comparison, [PAGE], read=True).complete
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "second", "answer"),
+    [
+        ("Wool: at 30 degrees, 12 minutes. Linen: at 60, the first time.", "30 degrees", "60", "linen"),
+        ("Wool is washed at 9:30, linen at 8.", "9:30", "8", "wool"),
+        ("Wool: 30 degrees. Linen since 1960.", "30 degrees", "1960", None),
+    ],
+)
+def test_a_bare_number_has_the_unit_of_the_other_value(
+    monkeypatch: pytest.MonkeyPatch, text: str, first: str, second: str, answer: str | None
+) -> None:
+    monkeypatch.setattr(values, "predict", reads({"wool: ": first, "linen: ": second}))
+    asked = parse_question(
+        "Which is washed later, wool or linen?" if ":30" in text else "Which is hotter, wool or linen?"
+    )
+    assert asked.comparison is not None
+    page = parse_passage(Passage("1", "Card 4", text))
+    assert compare(asked, asked.comparison, [page], read=True).answer == answer

@@ -32,6 +32,7 @@ from polyhop.types import Passage
 
 UNKNOWN = "unknown"
 """The answer if nothing is known: never empty, and correct for no question."""
+_MAX_COMPARED = 12  # pages off which the encoder reads the values of a comparison
 MAX_CACHED_READINGS = 256  # of paths
 _MAX_UNMET = 12  # words of a query
 _BRIDGE_KINDS = ("name", "short name", "quoted")  # of mentions that can be a bridge
@@ -114,7 +115,8 @@ class PathReading:
     @cached_property
     def solution(self) -> Solution:
         """The answer of the pages."""
-        return _read_open(self.outline, self.pages)
+        outline = _with_read_values(self.outline, self.pages) if self.of_documents else self.outline
+        return _read_open(outline, self.pages)
 
     @cached_property
     def output(self) -> EncoderOutput | None:
@@ -184,6 +186,15 @@ def solve_by_rules(question: str, pages: Sequence[ParsedPassage]) -> Solution:
     if hops and len(hops) == len(steps) and hops[-1].value and parsed.type != "boolean":
         return Solution(parsed, hops[-1].value.text, True, hops=hops)
     return Solution(parsed, None, False, hops=hops, narrowed=_narrowed(hops, len(steps)))
+
+
+def _with_read_values(outline: Solution, pages: Sequence[ParsedPassage]) -> Solution:
+    """Compare the values that the encoder reads, too, where two values were chosen among many."""
+    parsed, verdict = outline.parsed, outline.verdict
+    if parsed.comparison is None or verdict is None or verdict.probability == 1.0:
+        return outline
+    verdict = compare(parsed, parsed.comparison, pages[:_MAX_COMPARED], read=True)
+    return Solution(parsed, verdict.answer, verdict.complete, verdict)
 
 
 def _read_open(outline: Solution, pages: Sequence[ParsedPassage]) -> Solution:

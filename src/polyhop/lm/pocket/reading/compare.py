@@ -81,11 +81,17 @@ def compare(
     pages = sorted(pages, key=lambda page: (page.title, page.text))  # no value depends on their order
     via = via_of(parsed, comparison)
     first, second = (_side(option, comparison, via, parsed, pages) for option in comparison.options)
-    probability = 1.0
+    outcome, probability = None, 1.0
     is_value = comparison.how in ("choice", "truth", "same") and comparison.what not in ("name", "life")
     if is_value and not via and None in (first.value, second.value):
-        first, second, probability = _measured(parsed, comparison, pages, first, second, read)
-    return Verdict(_decide(parsed, comparison, first, second), (first, second), probability)
+        first, second, outcome, probability = _measured(parsed, comparison, pages, first, second, read)
+    if not outcome:  # also a draw: "in 2019" and "in 2019" may not be the same day
+        answer = _decide(parsed, comparison, first, second)
+    elif comparison.how == "choice":
+        answer = ("both", first.name, second.name)[outcome]
+    else:
+        answer = "yes" if outcome > 0 else "no"
+    return Verdict(answer, (first, second), probability)
 
 
 def via_of(parsed: ParsedQuestion, comparison: Comparison) -> str | None:
@@ -128,9 +134,9 @@ def _measured(
     first: Side,
     second: Side,
     read: bool,
-) -> tuple[Side, Side, float]:
-    """The two sides with the two quantities that passages most probably state of them, and the probability of what
-    these decide."""
+) -> tuple[Side, Side, int | None, float]:
+    """The two sides with the two quantities that passages most probably state of them, what these decide, and the
+    probability of it."""
     left, right = find_facts(comparison.options, comparison.measure, pages)
     if comparison.what in _OF_LIFE:  # "died in 1989" says nothing of a birth
         left, right = ([fact for fact in side if fact.measure > 0] for side in (left, right))
@@ -138,11 +144,12 @@ def _measured(
         left, right = read_values(parsed.text, comparison, pages, (left, right))
     chosen = choose(comparison, left, right, read=read)
     if chosen is None or (chosen.outcome is not None and chosen.probability < _LIKELY):
-        return first, second, 0.0
+        return first, second, None, 0.0
     sure = chosen.probability >= _SURE
     return (
         Side(first.name, chosen.first.page, chosen.first.page, chosen.first.text, None if sure else first.name),
         Side(second.name, chosen.second.page, chosen.second.page, chosen.second.text, None if sure else second.name),
+        chosen.outcome,
         chosen.probability,
     )
 

@@ -79,6 +79,9 @@ _AFTER_AUXILIARY = re.compile(
 _TRUTH = re.compile(
     rf"^{_AUXILIARY} (?P<rest>[^,:?]{{4,150}}) (?P<word>than|before|after) (?P<right>[^,:?]{{2,60}})\?*$", re.IGNORECASE
 )
+# A comparative that no table has: "is saltier".
+_COMPARATIVE = re.compile(r"\b(?:is|was|are|were) ([a-z]{2,}er)\b", re.IGNORECASE)
+_NO_COMPARATIVE = frozenset("after better either ever her never other over paper together under water whether".split())
 _POSSESSIVE = re.compile(r"(?<=\w)['’]s?$")
 _SUFFIX = re.compile(r"(?:Jr|Sr|Inc|Ltd|Co)\.?|[IVX]+")
 _HEAD = re.compile(rf"^(?:more |fewer )?{_POINTING}(?:(?:the|a|an|our|its) )?")
@@ -101,6 +104,8 @@ def find_comparison(text: str, yes_or_no: bool) -> Comparison | None:
     left, right, word = found
     rest = text.replace(left, " ").replace(right, " ")
     wins = dict(wins_of(rest))
+    if not wins and word == "or" and (other := _COMPARATIVE.search(rest)):
+        wins = {} if other[1].lower() in _NO_COMPARATIVE else {"*": 1, "number": 1}
     if "*" in wins:
         likely = [dimension for dimension, pattern in measures().dimensions.items() if _says(pattern, rest)]
         wins = {**dict.fromkeys(likely, wins["*"]), **wins}

@@ -4,17 +4,23 @@ things, and over none of them. ``benchmarks/comparison_fit.py`` fits its weights
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
 
 from polyhop.lm.pocket.reading.comparison import Comparison
 from polyhop.lm.pocket.reading.evidence import Fact
-from polyhop.lm.pocket.reading.quantities import YEAR, dimension_in, less
+from polyhop.lm.pocket.reading.quantities import YEAR, dimension_in, find_quantities, less
 from polyhop.lm.pocket.reading.tables import weights
 
 _MAX_FACTS = 12  # of a side, that are paired
 _UNREAD = 0.001  # the least probability whose logarithm is taken
 _MEASURED = 0.3  # closeness of the measure's words to a value that is clearly of it
+_READ = 0.2  # probability by the encoder from which a bare number may have the other one's unit
+_HOURS = 24
+_NUMBER = re.compile(r"^\W*\d[\d.,]*\s*")
 _NEAR = 80  # characters between two values that are stated together
 
 Features = dict[str, float]
@@ -68,13 +74,29 @@ def pairs_of(comparison: Comparison, left: Sequence[Fact], right: Sequence[Fact]
     """All pairs of quantities of one dimension, of the most promising of each side, with their features."""
     left, right = _promising(left), _promising(right)
     kinds = {(fact.quantity.dimension, fact.label if fact.in_row else fact.text) for fact in (*left, *right)}
-    for a in left:
-        for b in right:
-            dimension = a.quantity.dimension
-            if dimension != b.quantity.dimension or (a.page is b.page and a.quantity.start == b.quantity.start):
-                continue
-            few = 1.0 / sum(kind == dimension for kind, _ in kinds)
+    for one, other in product(left, right):
+        if one.page is other.page and one.quantity.start == other.quantity.start:
+            continue
+        a, b = _in_unit_of(other, one), _in_unit_of(one, other)
+        if a.quantity.dimension == b.quantity.dimension:
+            few = 1.0 / max(1, sum(kind == a.quantity.dimension for kind, _ in kinds))
             yield Pair(a, b, _outcome(comparison, a, b), _features(comparison, a, b, few))
+
+
+def _in_unit_of(other: Fact, fact: Fact) -> Fact:
+    """A bare number in the unit of the other thing's quantity ("at 60 degrees, at 40"; "9:30 and 8"), if the encoder
+    reads both; else the fact as it is."""
+    is_bare = fact.quantity.dimension == "number" and not YEAR.fullmatch(fact.text)
+    if not is_bare or other.quantity.dimension == "number" or min(fact.read, other.read) < _READ:
+        return fact
+    if other.quantity.dimension == "clock":
+        in_minutes = fact.quantity._replace(dimension="clock", value=60 * fact.quantity.value)
+        return replace(fact, quantity=in_minutes) if 0 <= fact.quantity.value <= _HOURS else fact
+    unit = _NUMBER.sub("", other.text)
+    measured = find_quantities(f"{fact.text} {unit}")
+    if len(measured) != 1 or measured[0].dimension != other.quantity.dimension or measured[0].date:
+        return fact
+    return replace(fact, quantity=fact.quantity._replace(dimension=measured[0].dimension, value=measured[0].value))
 
 
 def nothing(comparison: Comparison) -> Features:
