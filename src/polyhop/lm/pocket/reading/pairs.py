@@ -52,7 +52,7 @@ def choose(comparison: Comparison, left: Sequence[Fact], right: Sequence[Fact], 
     pairs = list(pairs_of(comparison, left, right))
     features = (*(pair.features for pair in pairs), nothing(comparison))
     table = weights().read_pair if read else weights().pair
-    scores = [sum(table.get(name, 0.0) * value for name, value in each.items()) for each in features]
+    scores = [sum(table[name] * value for name, value in each.items()) for each in features]
     odds = [math.exp(score - max(scores)) for score in scores]
     by_outcome: dict[int, float] = {}
     for pair, chance in zip(pairs, odds, strict=False):

@@ -57,7 +57,7 @@ def _quantities(page: ParsedPassage, output: EncoderOutput) -> list[tuple[Quanti
     """The quantities that the encoder's spans hold, the first of each, with the probability that the page states it."""
     chances: dict[Quantity, float] = {}
     stated = 1 / (1 + math.exp(-output.answerable))
-    every = list(find_quantities(page.text))
+    every = find_quantities(page.text)
     for span in output.spans:
         inside = [] if span.in_title else [each for each in every if span.start <= each.start < span.end]
         if inside:
