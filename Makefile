@@ -134,7 +134,12 @@ pocket: $(TRAINING)
 	  --replay $(WORK)/third/examples.jsonl $(WORK)/claims/examples.jsonl --facts 60000 --seed 3
 	.venv-all/bin/python -m training.train $(WORK)/facts/examples.jsonl $(BASE) $(WORK)/facts --rounds $(ROUNDS) \
 	  --begin $(WORK)/claims/network.pt --rate 1e-4
-	.venv-all/bin/python -m training.export $(WORK)/facts/network.pt $(WORK)/facts/examples.jsonl $(BASE) \
+	mkdir -p $(WORK)/articles
+	test -f $(WORK)/articles/examples.jsonl || .venv-all/bin/python -m training.articles $(DATA) \
+	  $(WORK)/articles/examples.jsonl --replay $(WORK)/third/examples.jsonl $(WORK)/facts/examples.jsonl
+	.venv-all/bin/python -m training.train $(WORK)/articles/examples.jsonl $(BASE) $(WORK)/articles --rounds $(ROUNDS) \
+	  --begin $(WORK)/facts/network.pt --rate 1e-4
+	.venv-all/bin/python -m training.export $(WORK)/articles/network.pt $(WORK)/facts/examples.jsonl $(BASE) \
 	  $(WORK)/encoder.onnx
 	cp $(BASE)/vocab.txt $(OUT)/vocab.txt
 	mv $(WORK)/encoder.onnx $(OUT)/encoder.onnx
