@@ -5,7 +5,8 @@
 DATA as in ``benchmarks/pocket_data.py``; only the split ``held`` is read, because the network has seen the answers of
 the other training questions. The two judgements, the reading and the confidence of an answer are fitted one after
 another, each with the previous ones in place, over gold passages and hits of ``hops``; the judgements for everyday
-documents are fitted over the sets of ``training/documents`` that the network has not seen. ``bridge`` is unchanged.
+documents are fitted over the sets of ``training/documents`` that the network has not seen. ``document_reading`` and
+``bridge`` are unchanged.
 ``--out`` writes a file other than ``blends.toml``; ``--leading`` writes none, and prints R@5 of ``hops`` for values
 around those in ``lm/pocket/paths.py``.
 """
@@ -45,6 +46,7 @@ NOTES = {
     "document_relevance": "The same of parts of files, whose titles are no names (relevance).",
     "document_sufficiency": "The same of parts of files (sufficiency).",
     "reading": "A candidate's score, and its log-probability by the encoder, at least floor (candidates._blended).",
+    "document_reading": "The same of parts of files. Set by hand.",
     "bridge": "The same of a name that leads on (answer.bridge_score). Set by hand.",
     "correct": "Log-odds that an answer is correct (weighing.correct_probability).",
 }

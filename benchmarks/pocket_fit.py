@@ -36,6 +36,7 @@ READER_WEIGHT = 0.2  # of a one-passage example against a multi-hop one
 OTHERS = 6  # passages a question's gold ones are read among
 READER_LIMIT = 2500  # examples of a file
 Reasons = dict[str, float]
+_HEAD = "# The weights of pocket's linear models. Written by pocket_fit.py and the other *_fit.py of benchmarks.\n"
 NOTES = {
     "candidate": "Reasons for and against a candidate answer (candidates.candidate_features).",
     "candidate_by_type": "Added to a reason's weight if the question asks for a type.",
@@ -177,15 +178,7 @@ def fit(data: Path) -> None:
     examples = [(read_path(row["question"], path), row, path) for part in parts for row, path in paths(part)]
     install(weights().relevance, fit_decision(*_judged(examples, judge.relevance_features, all_gold)))
     install(weights().sufficiency, fit_decision(*_judged(examples, judge.sufficiency_features, is_enough)))
-    first, later = [[each for each in examples if (len(each[2]) > 1) == is_later] for is_later in (False, True)]
-    install(weights().screen_first, fit_decision(*_judged(first, judge.screening_features, ends_in_gold)))
-    install(weights().screen_later, fit_decision(*_judged(later, judge.screening_features, ends_in_gold)))
     WEIGHTS.write_text(weights_page(), encoding="utf-8")
-
-
-def ends_in_gold(row: dict[str, Any], path: Sequence[Passage]) -> bool:
-    """True if the last passage of a path is a gold one."""
-    return path[-1].id in row["gold_pids"]
 
 
 def _judged(
@@ -221,7 +214,7 @@ def _install_reader(fitted: Reasons) -> None:
 
 def weights_page() -> str:
     """Return the text of ``weights.toml`` for the weights in use."""
-    page = ["# The weights of pocket's linear models. Written by pocket_fit.py, hops_fit.py and comparison_fit.py.\n"]
+    page = [_HEAD]
     for name, note in NOTES.items():
         table = getattr(weights(), name)
         page.append(f"\n# {note}\n")

@@ -8,8 +8,8 @@ them. A replay has only the replies of its run: any other call is an error.
 prints
 
     recorded: Vienna, Bristol, Charles Darwin, Dunsink Observatory
-    the model was asked 39 times
-    replayed: the same answers; the model was asked 39 times
+    the model was asked 38 times
+    replayed: the same answers; the model was asked 38 times
     with more passages: replay:runs has no reply to this tor.review call: the run was made with other settings, …
 """
 

@@ -10,13 +10,13 @@ was stopped.
 prints
 
                                                       exact match   calls   asked
-    base                                                   80.0 %      51      51
-    fusion=analysis                                        80.0 %      51       4
-    fusion=paragraph                                       80.0 %      51       4
-    repetitive_pruning=false                               80.0 %      56       6
-    relevance_pruning=false                                80.0 %      54       3
-    relevance_pruning=false,repetitive_pruning=false       80.0 %      62       3
-    together                                                          325      71
+    base                                                   80.0 %      42      42
+    fusion=analysis                                        80.0 %      42       4
+    fusion=paragraph                                       80.0 %      42       4
+    repetitive_pruning=false                               80.0 %      45       4
+    relevance_pruning=false                                80.0 %      53      13
+    relevance_pruning=false,repetitive_pruning=false       80.0 %      59       3
+    together                                                          283      70
 """
 
 import tempfile

@@ -1,4 +1,4 @@
-"""``benchmarks/pocket_fit.py``, ``pocket_blend.py`` and ``comparison_fit.py`` write the tables that ship."""
+"""``benchmarks/pocket_fit.py`` and what else fits the tables of ``pocket``, and writes them as they ship."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from pathlib import Path
 
 from benchmarks.comparison_fit import examples, report
 from benchmarks.pocket_blend import blends_page
+from benchmarks.pocket_data import Split
 from benchmarks.pocket_fit import weights_page
+from benchmarks.screen_fit import Reviewed, cross_validated, reviewed
+from benchmarks.screen_fit import report as screened
 from training.facts import is_read
 
 from polyhop.lm.pocket.reading.tables import BLENDS, WEIGHTS
+from tests.lm.pocket.scene import ANDERS, FERRY, MILL, QUESTION
 
 
 def test_the_weights_in_use_are_written_as_they_ship() -> None:
@@ -71,3 +75,21 @@ def test_what_the_encoder_reads_is_fitted_where_it_was_not_trained(tmp_path: Pat
     assert asked.domain == UNREAD
     by_text = {fact.text: fact.read for fact in asked.left}
     assert by_text["2 kg"] == max(by_text.values()) > 0.0
+
+
+def test_every_path_that_tree_of_reviews_reviews_is_worth_reading_or_not() -> None:
+    row = {"id": "1", "question": QUESTION, "gold_pids": ["anders"]}
+    passages = {passage.id: passage for passage in (MILL, ANDERS, FERRY)}
+    paths = list(reviewed([Split("demo", [row], passages, lambda query, k: [])]))
+    assert {path.question for path in paths} == {"1"}
+    assert any(path.is_later and path.is_worth_it for path in paths)
+    assert any(not path.is_later and not path.is_worth_it for path in paths)
+
+
+def test_what_screening_keeps_is_told_by_share() -> None:
+    paths = [Reviewed(str(i), {"one": 1.0, "new": float(i % 2)}, False, bool(i % 2)) for i in range(40)]
+    odds = cross_validated(paths)
+    assert min(odds[1::2]) > max(odds[::2])
+    head, *lines = screened(paths, odds)
+    assert head == "40 paths, 20 worth reading"
+    assert any("50 % read, 100 % kept" in line for line in lines)

@@ -9,10 +9,11 @@ import pytest
 
 from polyhop import readers
 from polyhop.errors import UnknownName, UsageError
+from polyhop.lm.pocket.encoder.cache import cached_only, predict
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.readers import Reader, as_reader, open_reader, register_reader
-from polyhop.readers.pocket import PocketReader
+from polyhop.readers.pocket import PocketReader, PocketSupportReader
 from polyhop.types import Passage, Span
 
 MILL = Passage("mill", "Dark Mill", "Dark Mill is a 1931 German drama film directed by Rolf Anders.")
@@ -55,6 +56,17 @@ def test_pockets_spans_are_in_their_passages(question: str) -> None:
     for span in PocketReader().read(question, [MILL, EMPTY, FERRY]):
         passage = next(p for p in (MILL, FERRY) if p.id == span.passage_id)
         assert span.text == passage.text[span.start : span.end] != ""
+
+
+async def test_pocket_reads_a_few_cited_articles_as_one_path() -> None:
+    question, cited = (
+        "Who did the directing of Dark Mill in the end?",
+        [FERRY, MILL, Passage("ship", "Ship", "A ship.")],
+    )
+    predict(question, [cited])
+    with cached_only():
+        reading = await PocketSupportReader().read_alone(question, cited, "qa")
+    assert reading.answer == "Rolf Anders"
 
 
 def test_a_question_of_yes_or_no_has_no_span() -> None:

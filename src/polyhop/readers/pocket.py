@@ -36,23 +36,25 @@ class PocketReader:
 
 
 class PocketSupportReader:
-    """Reads the passages that an answer cites as pocket reads passages to answer."""
+    """Reads the passages that an answer cites as pocket reads passages to answer, a few articles as one path."""
 
     async def read_alone(self, question: str, passages: Sequence[Passage], kind: Kind) -> BlindReading:
         """Answer the question from the passages alone, off the event loop."""
         return await asyncio.to_thread(self._read, question, list(passages), kind)
 
     def _read(self, question: str, passages: list[Passage], kind: Kind) -> BlindReading:
+        from polyhop.lm.pocket.encoder.cache import MAX_PASSAGES
         from polyhop.lm.pocket.reading.answer import UNKNOWN
         from polyhop.lm.pocket.reading.weighing import reading_features, weigh_answers
         from polyhop.lm.pocket.tasks import do
         from polyhop.lm.pocket.tasks.reading import ANSWER_CONFIDENCE
 
-        fields = {"question": question, "passages": passages, "kind": kind}
+        paths = [tuple(passages)] if len(passages) <= MAX_PASSAGES else []
+        fields = {"question": question, "passages": passages, "paths": paths, "kind": kind}
         answer, confidence = do("answer.read", fields)[ANSWER_CONFIDENCE]
         if answer == UNKNOWN:
             return BlindReading(None, confidence)
-        features = reading_features(question, passages, weigh_answers(question, passages))
+        features = reading_features(question, passages, weigh_answers(question, passages, paths))
         return BlindReading(answer, confidence, features={name: round(value, 3) for name, value in features.items()})
 
 

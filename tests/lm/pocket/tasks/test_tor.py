@@ -9,7 +9,9 @@ import pytest
 
 from polyhop.data.corpora import open_corpus
 from polyhop.lm.pocket.encoder.cache import CacheMiss, cached_only
-from polyhop.lm.pocket.tasks import tor
+from polyhop.lm.pocket.reading.answer import read_path
+from polyhop.lm.pocket.reading.comparison import canonical
+from polyhop.lm.pocket.tasks import do, tor
 from polyhop.types import Passage
 from tests.lm.pocket.scene import ANDERS, FERRY, MILL, QUESTION, ask
 
@@ -37,10 +39,17 @@ def test_the_encoder_reads_no_hopeless_article(path: list[Passage]) -> None:
 
 @pytest.mark.parametrize("passage", [replace(LINES, metadata={"source": "lines.md"}), replace(ANDERS, id="new")])
 def test_the_encoder_reads_parts_of_files_and_what_the_question_leads_to(passage: Passage) -> None:
-    question = f"{QUESTION[:-1]} in the end?"
+    question = "Which trade had the director of Dark Mill in the end?"
     path = [passage] if passage.metadata else [MILL, passage]
     with cached_only(), pytest.raises(CacheMiss):
         tor.review({"question": question, "passages": path, "asks_query": False})
+
+
+def test_the_encoder_does_not_read_articles_on_which_rules_find_all_that_is_asked() -> None:
+    path = [MILL, replace(ANDERS, text=f"{ANDERS.text} He made nine films.")]
+    with cached_only():
+        review = tor.review({"question": QUESTION, "passages": path, "asks_query": False})
+    assert (review["relevant"], review["supported"], review["answer"]) == (True, True, "Bremen")
 
 
 @pytest.mark.parametrize("path", [[OTT], [OTT, LINES]])
@@ -81,6 +90,19 @@ async def test_fusion_reads_the_passages_together_whatever_the_wrong_paths_say()
     stray = {"passages": [FERRY], "answer": "Lisbon", "analysis": None}
     fused = await ask("tor.fuse", question=QUESTION, evidence=[stray, good, *[stray] * 20], mode="evidence")
     assert fused["answer"] == "Bremen"
+
+
+async def test_fusion_of_one_accepted_path_reads_nothing_else() -> None:
+    question = "What was the trade of the man behind Dark Mill?"
+    path = [ANDERS, FERRY, MILL]
+    review = await ask("tor.review", question=question, passages=path, thoughts=False, asks_query=False)
+    assert read_path(canonical(question), path).outline.answer is None
+    accepted = {"passages": path, "answer": review["answer"] or "Bremen", "analysis": None}
+    fields = {"question": question, "evidence": [accepted], "mode": "evidence"}
+    with cached_only():
+        assert do("tor.fuse", fields)["answer"]
+    with cached_only(), pytest.raises(CacheMiss):
+        do("tor.fuse", {**fields, "evidence": [{**accepted, "answer": None}]})
 
 
 async def test_fusion_of_the_demo_set_prefers_what_leads_on_from_the_name_asked_about() -> None:

@@ -35,6 +35,7 @@ UNKNOWN = "unknown"
 _MAX_COMPARED = 12  # pages off which the encoder reads the values of a comparison
 MAX_CACHED_READINGS = 256  # of paths
 _MAX_UNMET = 12  # words of a query
+_MAX_NAMED = 500  # candidates among which the two things of a comparison are looked for
 _BRIDGE_KINDS = ("name", "short name", "quoted")  # of mentions that can be a bridge
 
 
@@ -116,7 +117,7 @@ class PathReading:
     def solution(self) -> Solution:
         """The answer of the pages."""
         outline = _with_read_values(self.outline, self.pages) if self.of_documents else self.outline
-        return _read_open(outline, self.pages)
+        return _read_open(outline, self.pages, self.of_documents)
 
     @cached_property
     def output(self) -> EncoderOutput | None:
@@ -167,7 +168,7 @@ def solve(question: str, pages: Sequence[ParsedPassage]) -> Solution:
     >>> solution.answer, solution.complete
     ('4 May 1899', True)
     """
-    return _read_open(solve_by_rules(question, pages), pages)
+    return _read_open(solve_by_rules(question, pages), pages, of_documents=False)
 
 
 def solve_by_rules(question: str, pages: Sequence[ParsedPassage]) -> Solution:
@@ -197,29 +198,34 @@ def _with_read_values(outline: Solution, pages: Sequence[ParsedPassage]) -> Solu
     return Solution(parsed, verdict.answer, verdict.complete, verdict)
 
 
-def _read_open(outline: Solution, pages: Sequence[ParsedPassage]) -> Solution:
+def _read_open(outline: Solution, pages: Sequence[ParsedPassage], of_documents: bool) -> Solution:
     """Read the answer that rules did not settle."""
     parsed, verdict = outline.parsed, outline.verdict
     if outline.answer is not None:
         return outline
     if verdict and parsed.comparison:
-        return _undecided(parsed, parsed.comparison, verdict, sorted(pages, key=lambda page: (page.title, page.text)))
-    return _read(parsed, outline.narrowed, pages, outline.hops, None)
+        pages = sorted(pages, key=lambda page: (page.title, page.text))
+        return _undecided(parsed, parsed.comparison, verdict, pages, of_documents)
+    return _read(parsed, outline.narrowed, pages, outline.hops, None, of_documents)
 
 
 def _undecided(
-    parsed: ParsedQuestion, comparison: Comparison, verdict: Verdict, pages: Sequence[ParsedPassage]
+    parsed: ParsedQuestion,
+    comparison: Comparison,
+    verdict: Verdict,
+    pages: Sequence[ParsedPassage],
+    of_documents: bool,
 ) -> Solution:
     """Read the answer to a comparison that values do not decide: nothing if two values are a draw, or if only they
     could tell; else the one of the two things that reads best."""
     if comparison.how in ("same", "both", "common"):
-        return _read(parsed, None, pages, (), verdict)
+        return _read(parsed, None, pages, (), verdict, of_documents)
     names = [side.name for side in verdict.sides]
     stated = all(side.value or (comparison.what == "life" and side.page) for side in verdict.sides)
     if comparison.how == "truth" or stated:
         return Solution(parsed, None, False, verdict)
     best: dict[str, Candidate] = {}
-    for candidate in rank_candidates(parsed, pages):
+    for candidate in rank_candidates(parsed, pages, _MAX_NAMED, of_documents=of_documents):
         meant = [name for name in names if _same_name(fold(name), fold(candidate.text))]
         if len(meant) == 1:
             best.setdefault(meant[0], candidate._replace(text=meant[0]))
@@ -244,8 +250,9 @@ def _read(
     pages: Sequence[ParsedPassage],
     hops: tuple[Hop, ...],
     verdict: Verdict | None,
+    of_documents: bool,
 ) -> Solution:
-    ranked = tuple(rank_candidates(narrowed or parsed, pages))
+    ranked = tuple(rank_candidates(narrowed or parsed, pages, of_documents=of_documents))
     if parsed.type == "boolean":
         yes = _yes_probability(parsed, pages)
         return Solution(parsed, "yes" if yes > 0.5 else "no", False, verdict, hops, ranked, narrowed, yes)

@@ -18,7 +18,7 @@ from polyhop.lm.pocket.encoder.cache import MAX_PASSAGES, predict
 from polyhop.lm.pocket.encoder.inputs import EncoderOutput
 from polyhop.lm.pocket.reading.passage import Mention, ParsedPassage
 from polyhop.lm.pocket.reading.question import ParsedQuestion
-from polyhop.lm.pocket.reading.tables import blends, countries, weights
+from polyhop.lm.pocket.reading.tables import SpanBlend, blends, countries, weights
 
 # The words right before a candidate that suggest its type: "by <person>", "in <place>".
 _BEFORE: dict[str, frozenset[str]] = {
@@ -221,10 +221,10 @@ def kind_of(mention: Mention) -> str:
 
 
 def rank_candidates(
-    parsed: ParsedQuestion, pages: Sequence[ParsedPassage], max_candidates: int = 20
+    parsed: ParsedQuestion, pages: Sequence[ParsedPassage], max_candidates: int = 20, *, of_documents: bool = False
 ) -> list[Candidate]:
     """Rank the candidate answers in pages, best first, each text once. For few pages, the encoder's prediction counts
-    too.
+    too. ``of_documents``: the pages are parts of files.
 
     >>> from polyhop.lm.pocket.reading.passage import parse_passage
     >>> from polyhop.lm.pocket.reading.question import parse_question
@@ -245,13 +245,16 @@ def rank_candidates(
             if mention.folded not in best or value > best[mention.folded].score:
                 best[mention.folded] = Candidate(mention.text, value, page, mention)
     if 0 < len(pages) <= MAX_PASSAGES:
-        best = _blended(best, predict(parsed.text, [pages])[0], pages)
+        blend = blends().document_reading if of_documents else blends().reading
+        best = _blended(best, predict(parsed.text, [pages])[0], pages, blend)
     return sorted(best.values(), key=lambda candidate: -candidate.score)[:max_candidates]
 
 
-def _blended(best: dict[str, Candidate], output: EncoderOutput, pages: Sequence[ParsedPassage]) -> dict[str, Candidate]:
+def _blended(
+    best: dict[str, Candidate], output: EncoderOutput, pages: Sequence[ParsedPassage], blend: SpanBlend
+) -> dict[str, Candidate]:
     """The candidates with the encoder's log-probabilities in their scores; its own spans are candidates too."""
-    rules, encoder, floor = blends().reading
+    rules, encoder, floor = blend
     lowest = min((candidate.score for candidate in best.values()), default=0.0)
     logs: dict[str, float] = {}
     for span in output.spans:

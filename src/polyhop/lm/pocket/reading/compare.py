@@ -21,6 +21,7 @@ from polyhop.lm.pocket.reading.text import content_stems, parse_date, stem_weigh
 from polyhop.lm.pocket.reading.values import read_values
 
 _WORKS = re.compile(r"\b(?:films?|movies?|songs?|books?|novels?|albums?)\b", re.IGNORECASE)
+_WORK_BEFORE = re.compile(rf"{_WORKS.pattern} $", re.IGNORECASE)
 _OF_LIFE = frozenset({"birth date", "death date"})
 _DATES = _OF_LIFE | {"start", "release"}
 _LIKELY, _SURE = 0.2, 0.5  # probability of what two values decide, and of what settles the question
@@ -102,8 +103,11 @@ def via_of(parsed: ParsedQuestion, comparison: Comparison) -> str | None:
     for option in comparison.options:
         rest = rest.replace(option, "#")
     found = _through().search(rest)
-    if found is None or not (_WORKS.search(rest) or re.match(r"s? of (?:the )?#", rest[found.end("noun") :])):
+    if found is None:
         return None
+    of_work = re.match(r"s? of (?:the )?#", rest[found.end("noun") :])
+    if not of_work and (_WORK_BEFORE.search(rest, 0, found.start("noun")) or not _WORKS.search(rest)):
+        return None  # "which film director is younger"
     return relations().compared_through[found["noun"].lower()]
 
 

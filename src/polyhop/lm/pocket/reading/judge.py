@@ -20,7 +20,8 @@ from polyhop.lm.pocket.reading.tables import blends, weights
 from polyhop.types import Passage, Span
 
 _HIGHEST = 7.0  # log-odds by the encoder
-_FIRST_ABOVE, _LATER_ABOVE = -3.3, -1.9  # log-odds by rules, of the first and of a later passage that may be relevant
+FIRST_ABOVE, LATER_ABOVE = -2.4, -2.4
+"""Log-odds by rules from which the first passage of a path, or a later one, may be relevant."""
 
 
 # --- a path -----------------------------------------------------------------------------------------------------------
@@ -111,9 +112,17 @@ def is_hopeless(reading: PathReading) -> bool:
     need not read it. Passages of files are never hopeless: rules count on titles that are names."""
     if not reading.pages or reading.of_documents:
         return False
-    is_first = len(reading.pages) == 1
-    table, lowest = (weights().screen_first, _FIRST_ABOVE) if is_first else (weights().screen_later, _LATER_ABOVE)
-    return log_odds(table, screening_features(reading)) < lowest
+    return _screened(reading) < (FIRST_ABOVE if len(reading.pages) == 1 else LATER_ABOVE)
+
+
+def is_likely(reading: PathReading) -> bool:
+    """True for a path of articles whose last passage is as likely as not to be relevant, by rules alone."""
+    return _screened(reading) >= 0
+
+
+def _screened(reading: PathReading) -> float:
+    table = weights().screen_first if len(reading.pages) == 1 else weights().screen_later
+    return log_odds(table, screening_features(reading))
 
 
 def mentions_compared(reading: PathReading) -> bool:

@@ -224,8 +224,8 @@ def relations() -> Relations:
 
 @dataclass
 class LinearModels:
-    """The linear models of ``weights.toml``, fitted by ``benchmarks/pocket_fit.py``, ``hops_fit.py`` and
-    ``comparison_fit.py``: weights by the names of features. ``candidate_by_type`` adds to ``candidate`` where the
+    """The linear models of ``weights.toml``, fitted by ``benchmarks/pocket_fit.py``, ``hops_fit.py``, ``screen_fit.py``
+    and ``comparison_fit.py``: weights by the names of features. ``candidate_by_type`` adds to ``candidate`` where the
     question asks for a type of answer."""
 
     candidate: Weights
@@ -279,7 +279,8 @@ class CorrectWeights(NamedTuple):
 
 @dataclass
 class Blends:
-    """The blends of ``blends.toml``, fitted by ``benchmarks/pocket_blend.py``; ``bridge`` is set by hand.
+    """The blends of ``blends.toml``, fitted by ``benchmarks/pocket_blend.py``; ``document_reading`` and ``bridge``
+    are set by hand.
 
     Own documents have judgements of their own: their titles are no names, which the rules count on.
     """
@@ -289,6 +290,7 @@ class Blends:
     document_relevance: Blend
     document_sufficiency: Blend
     reading: SpanBlend
+    document_reading: SpanBlend
     bridge: SpanBlend
     correct: CorrectWeights
 
@@ -303,6 +305,7 @@ def blends() -> Blends:
         document_relevance=Blend(**table["document_relevance"]),
         document_sufficiency=Blend(**table["document_sufficiency"]),
         reading=SpanBlend(**table["reading"]),
+        document_reading=SpanBlend(**table["document_reading"]),
         bridge=SpanBlend(**table["bridge"]),
         correct=CorrectWeights(**table["correct"]),
     )

@@ -233,7 +233,7 @@ def earlier(first: Date, second: Date) -> bool | None:
 # Small words that a title may contain between two capitalised words.
 _INSIDE = frozenset(
     """a an and at by d'une da das de del della der des di do dos du e el en for from in is it la las le les lo los no
-    of on or my s the to und van vom von with y zu zum & - – vs""".split()
+    of on or my s the to und v v. van versus vom von vs vs. with y zu zum & - –""".split()
 )
 # Those that join a name even if no phrase ("the director of ...") announces it.
 _JOINERS = _INSIDE - frozenset("and or in by from at is for to it my with on no a an".split())

@@ -9,14 +9,21 @@ from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
 
-from polyhop.common.text import normalise, occurrences
+from polyhop.common.text import fold, normalise, occurrences
 from polyhop.lm.pocket.encoder.cache import MAX_PASSAGES, predict
 from polyhop.lm.pocket.encoder.inputs import EncoderOutput, TitledText
-from polyhop.lm.pocket.reading.answer import Solution, read_path
+from polyhop.lm.pocket.reading.answer import PathReading, Solution, read_path
 from polyhop.lm.pocket.reading.candidates import names_page
 from polyhop.lm.pocket.reading.claims import decide
 from polyhop.lm.pocket.reading.documents import answers_of_documents, fit, inner_weight
-from polyhop.lm.pocket.reading.judge import answer_probabilities, is_hopeless, relevance, sufficiency
+from polyhop.lm.pocket.reading.judge import (
+    answer_probabilities,
+    is_hopeless,
+    is_likely,
+    relevance,
+    sufficiency,
+)
+from polyhop.lm.pocket.reading.passage import share_of
 from polyhop.lm.pocket.reading.tables import blends
 from polyhop.lm.pocket.reading.text import content_stems
 from polyhop.types import Passage
@@ -32,15 +39,18 @@ _SUREST = 0.98  # probability whose log-odds are taken
 _LEAST = 1e-4  # weight whose logarithm is taken
 _PAIRS_WEIGHT = 0.1  # of the answers read off pairs of own documents' passages
 
+Path = tuple[Passage, ...]
+
 
 class WeighedAnswer(NamedTuple):
     """An answer, the solution that supports it most, and its share of the weight of all answers; its weight, where it
-    was read off own documents."""
+    was read off own documents; and the paths that were read: none if rules settle a question over articles."""
 
     answer: str | None
     solution: Solution
     share: float
     weight: float | None = None
+    paths: Sequence[Path] = ()
 
 
 def best_answer(question: str, passages: Sequence[Passage]) -> tuple[str | None, Solution]:
@@ -49,33 +59,62 @@ def best_answer(question: str, passages: Sequence[Passage]) -> tuple[str | None,
     return weighed.answer, weighed.solution
 
 
-def weigh_answers(question: str, passages: Sequence[Passage]) -> WeighedAnswer:
+def weigh_answers(question: str, passages: Sequence[Passage], paths: Sequence[Path] = ()) -> WeighedAnswer:
     """Weigh the answers from many passages.
 
     All passages together decide if they settle the question by a comparison or a chain. Else the weight of an answer is
     the sum over pairs of the promise of a pair, squared, times the probability that the pair gives the answer. Parts of
     files are read one by one, and in pairs where that tells little.
+
+    ``paths`` of articles that were accepted are read as they are, and of the other pairs those that are likely by
+    rules.
     """
     passages = passages[:_MAX_PASSAGES]
     reading = read_path(question, passages)
+    if not reading.of_documents:
+        return _weigh_articles(question, passages, reading, paths)
     whole = reading.solution
-    if reading.of_documents and whole.is_open_claim:
-        return _claimed(question, passages, whole)
-    if reading.of_documents and whole.verdict and whole.is_guess:
-        return WeighedAnswer(whole.verdict.answer, whole, whole.verdict.probability)
-    if reading.of_documents and (whole.is_cell or not whole.complete):
-        return _weigh_documents(question, passages, whole)
-    if len(passages) <= _FEW or whole.complete or not whole.ranked:
-        return WeighedAnswer(whole.answer, whole, answer_probabilities(whole).get(whole.answer or "", 0.0))
-    totals, strongest = _weigh_pairs(question, passages, whole)
-    return _heaviest(totals, strongest, whole)
+    alone = [(passage,) for passage in _most_promising(question, passages)]
+    if whole.is_open_claim:
+        return _claimed(question, passages, whole)._replace(paths=alone)
+    if whole.verdict and whole.is_guess:
+        return WeighedAnswer(whole.verdict.answer, whole, whole.verdict.probability, paths=alone)
+    if whole.complete and not whole.is_cell:
+        return _as_read(whole, alone)
+    return _weigh_documents(question, passages, whole)._replace(paths=alone)
 
 
-def _heaviest(
-    totals: Mapping[str, float], strongest: Mapping[str, tuple[float, Solution]], whole: Solution
+def _weigh_articles(
+    question: str, passages: Sequence[Passage], reading: PathReading, paths: Sequence[Path]
 ) -> WeighedAnswer:
-    if not any(totals.values()):
-        return WeighedAnswer(whole.answer, whole, answer_probabilities(whole).get(whole.answer or "", 0.0))
+    """Weigh the answers read off paths of articles, unless rules settle the question."""
+    outline = reading.outline
+    if outline.complete:
+        return _as_read(outline, ())
+    pairs = _pairs(question, _most_promising(question, passages))
+    if len(passages) > _FEW and outline.answer is None:
+        whole = reading.solution if outline.verdict else outline
+        if whole.ranked or not outline.verdict:
+            paths = [path for path in paths if len(path) <= MAX_PASSAGES]
+            read = [*paths, *_other_likely(question, pairs, paths)] if paths else pairs
+            totals, strongest = _weigh_paths(question, passages, read, whole)
+            if any(totals.values()):
+                return _heaviest(totals, strongest)._replace(paths=read)
+    return _as_read(reading.solution, pairs if len(passages) > 1 else [tuple(passages)])
+
+
+def _other_likely(question: str, pairs: Sequence[Path], paths: Sequence[Path]) -> list[Path]:
+    """The pairs that are on none of the paths, and likely by rules."""
+    others = [pair for pair in pairs if not any(set(pair) <= set(path) for path in paths)]
+    return [pair for pair in others if any(is_likely(read_path(question, each)) for each in (pair, pair[::-1]))]
+
+
+def _as_read(whole: Solution, paths: Sequence[Path]) -> WeighedAnswer:
+    share = answer_probabilities(whole).get(whole.answer or "", 0.0)
+    return WeighedAnswer(whole.answer, whole, share, paths=paths)
+
+
+def _heaviest(totals: Mapping[str, float], strongest: Mapping[str, tuple[float, Solution]]) -> WeighedAnswer:
     best = max(totals, key=lambda answer: totals[answer])
     return WeighedAnswer(best, strongest[best][1], totals[best] / (sum(totals.values()) or 1.0))
 
@@ -96,7 +135,8 @@ def _weigh_documents(question: str, passages: Sequence[Passage], whole: Solution
         if answer not in strongest or weight > strongest[answer][0]:
             strongest[answer] = weight, solution
     if len(passages) > 1 and max(totals.values(), default=0.0) < _LITTLE:
-        paired, solutions = _weigh_pairs(question, passages, whole)
+        pairs = _pairs(question, _most_promising(question, passages))
+        paired, solutions = _weigh_paths(question, passages, pairs, whole)
         everything = sum(paired.values()) or 1.0
         for answer, weight in paired.items():
             if fitting := fit(whole.parsed, answer):
@@ -104,25 +144,24 @@ def _weigh_documents(question: str, passages: Sequence[Passage], whole: Solution
                 strongest.setdefault(answer, solutions[answer])
     if not totals:
         return WeighedAnswer(None, whole, 0.0)
-    heaviest = _heaviest(totals, strongest, whole)
+    heaviest = _heaviest(totals, strongest) if any(totals.values()) else _as_read(whole, ())
     return heaviest._replace(weight=totals.get(heaviest.answer or "", 0.0))
 
 
-def _weigh_pairs(
-    question: str, passages: Sequence[Passage], whole: Solution
+def _weigh_paths(
+    question: str, passages: Sequence[Passage], paths: Sequence[Path], whole: Solution
 ) -> tuple[dict[str, float], dict[str, tuple[float, Solution]]]:
-    """The weights of the answers read off pairs of the most promising passages, and the strongest solution for each."""
+    """The weights of the answers read off paths of passages, and the strongest solution for each."""
     totals: dict[str, float] = defaultdict(float)
     strongest: dict[str, tuple[float, Solution]] = {}
-    pairs = _pairs(question, _most_promising(question, passages))
-    predict(question, pairs)  # in one batch
+    predict(question, paths)  # in one batch
     named = _named(question, passages)
-    for pair in pairs:
-        solution = read_path(question, pair).solution
+    for path in paths:
+        solution = read_path(question, path).solution
         if whole.narrowed and not solution.narrowed:
-            continue  # the chain got further in the whole than in this pair
-        promise = max(_pair_promise(question, pair), _pair_promise(question, pair[::-1])) ** 2
-        promise *= 1.0 if not named or any(passage in named for passage in pair) else _UNNAMED_WEIGHT
+            continue  # the chain got further in the whole than on this path
+        promise = max(_promise(question, path), _promise(question, path[::-1])) ** 2
+        promise *= 1.0 if not named or any(passage in named for passage in path) else _UNNAMED_WEIGHT
         for answer, share in answer_probabilities(solution).items():
             totals[answer] += promise * share
             if answer not in strongest or promise * share > strongest[answer][0]:
@@ -130,9 +169,9 @@ def _weigh_pairs(
     return totals, strongest
 
 
-def _pairs(question: str, passages: Sequence[Passage]) -> list[tuple[Passage, Passage]]:
+def _pairs(question: str, passages: Sequence[Passage]) -> list[Path]:
     """The pairs of passages that may bear on the question by rules; all of them if none does."""
-    pairs = list(combinations(passages, 2))
+    pairs: list[Path] = list(combinations(passages, 2))
     may = [pair for pair in pairs if not all(is_hopeless(read_path(question, each)) for each in (pair, pair[::-1]))]
     return may or pairs
 
@@ -157,42 +196,22 @@ def correct_features(
 ) -> tuple[float, float, float, float]:
     """The features of a correct answer: 1 if a rule settled it, else its share; the probability that the encoder reads
     it off the best of the paths that are read; and a constant."""
-    outputs = _outputs(question, passages, weighed.solution)
-    read = 0.0 if weighed.answer is None else max(_probability_of(weighed.answer, path, out) for path, out in outputs)
+    outputs = predict(question, weighed.paths) if weighed.answer is not None else []
+    paths = zip(weighed.paths, outputs, strict=False)
+    read = max((_probability_of(weighed.answer or "", path, output) for path, output in paths), default=0.0)
     settled = weighed.solution.complete
     return float(settled), 0.0 if settled else weighed.share, read, 1.0
-
-
-def _outputs(
-    question: str, passages: Sequence[Passage], solution: Solution
-) -> list[tuple[Sequence[TitledText], EncoderOutput]]:
-    """The paths that an answer is read off, and their predictions: parts of files alone; articles in pairs, unless a
-    rule settles the question on a few of them."""
-    used = {(page.title, page.text): page for page in solution.used} if solution.complete else {}
-    paths: list[Sequence[TitledText]]
-    if 0 < len(used) <= MAX_PASSAGES and not read_path(question, passages).of_documents:
-        paths = [list(used.values())]
-    else:
-        chosen = _most_promising(question, passages[:_MAX_PASSAGES])
-        alone = len(chosen) == 1 or read_path(question, chosen).of_documents
-        paths = [(passage,) for passage in chosen] if alone else list(_pairs(question, chosen))
-    return list(zip(paths, predict(question, paths), strict=True))
 
 
 def reading_features(question: str, passages: Sequence[Passage], weighed: WeighedAnswer) -> dict[str, float]:
     """The features of an answer that passages give when they are read alone: of its reading, and of its form."""
     settled, share, read, _ = correct_features(question, passages, weighed)
-    outputs = [output for _, output in _outputs(question, passages, weighed.solution)]
-    best, found = max(outputs, key=lambda output: output.sufficiency), max(output.answerable for output in outputs)
+    outputs = predict(question, weighed.paths)
+    best = max(outputs, key=lambda output: output.sufficiency, default=None)
+    answerable = max((output.answerable for output in outputs), default=0.0)
     parsed, verdict, answer = weighed.solution.parsed, weighed.solution.verdict, weighed.answer or ""
     stems, has_digit = set(content_stems(answer)), any(map(str.isdigit, answer))
     weight, inner = weighed.weight, None if weighed.weight is None else inner_weight(question, passages)
-    asked = parsed.terms.keys()
-    near = [
-        asked & set(content_stems(page.sentence(page.sentence_at(start))))
-        for page in read_path(question, passages).pages
-        for start, _ in occurrences(answer, page.text)
-    ]
     return {
         "settled": settled,
         "share": share,
@@ -200,21 +219,40 @@ def reading_features(question: str, passages: Sequence[Passage], weighed: Weighe
         "weight": 0.0 if weight is None else math.log(max(weight, _LEAST)),
         "inner": 0.0 if inner is None else math.log(max(inner, _LEAST)),
         "in steps": float(inner is not None),
-        "sufficiency": best.sufficiency,
-        "nothing": best.kinds["none"],
-        "answerable": found,
-        "answerable by yes or no": found if parsed.type == "boolean" else 0.0,
-        "sentence": max(map(len, near), default=0) / max(1, len(asked)),
+        "sufficiency": best.sufficiency if best else 0.0,
+        "nothing": best.kinds["none"] if best else 0.0,
+        "answerable": answerable,
+        "answerable by yes or no": answerable if parsed.type == "boolean" else 0.0,
+        **_place_features(answer, read_path(question, passages)),
         "comparison": float(parsed.comparison is not None),
         "guessed comparison": float(parsed.comparison is not None and not settled),
         "compared": 0.0 if verdict is None or verdict.answer is None else _log_odds(verdict.probability),
         "yes or no": float(parsed.type == "boolean"),
         "words": float(min(len(answer.split()), 10)),
-        "in question": float(stems <= asked),
+        "in question": float(stems <= parsed.terms.keys()),
         "digits": float(has_digit),
         "no digits": float(parsed.type in ("number", "date", "year") and not has_digit),
         "digits in a name": float(parsed.type in ("person", "place", "country", "group") and has_digit),
         "passages": math.log(len(passages)),
+    }
+
+
+def _place_features(answer: str, reading: PathReading) -> dict[str, float]:
+    """Features of where an answer stands: the question's words in its sentence, and its words and names on its page."""
+    parsed, asked = reading.parsed, reading.parsed.terms.keys()
+    sentences = [
+        (page, asked & set(content_stems(page.sentence(page.sentence_at(start)))))
+        for page in reading.pages
+        for start, _ in occurrences(answer, page.text)
+    ]
+    pages = [page for page, _ in sentences] or reading.pages
+    names = [fold(name) for name in parsed.names]
+    named = [sum(name in f"{fold(page.title)} {page.folded}" for name in names) for page in pages]
+    return {
+        "sentence": max((len(near) for _, near in sentences), default=0) / max(1, len(asked)),
+        "coverage": max(share_of(parsed.terms, [page]) for page in pages),
+        "names": max(named) / len(names) if names else 1.0,
+        "files": float(reading.of_documents),
     }
 
 
@@ -253,6 +291,6 @@ def promises(question: str, passages: Sequence[Passage]) -> list[float]:
     ]
 
 
-def _pair_promise(question: str, path: Sequence[Passage]) -> float:
+def _promise(question: str, path: Sequence[Passage]) -> float:
     reading = read_path(question, path)
     return relevance(reading) * sufficiency(reading)

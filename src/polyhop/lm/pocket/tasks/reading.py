@@ -25,12 +25,14 @@ Value = dict[str, Any]
 
 def read_answer(fields: Fields) -> Value:
     """Answer a question from passages."""
-    return answer_from_passages(fields["question"], fields["passages"])
+    return answer_from_passages(fields["question"], fields["passages"], fields.get("paths", ()))
 
 
-def answer_from_passages(question: str, passages: Sequence[Passage]) -> Value:
-    """Answer a question from passages, with a rationale and a confidence."""
-    weighed = weigh_answers(question, passages)
+def answer_from_passages(
+    question: str, passages: Sequence[Passage], paths: Sequence[tuple[Passage, ...]] = ()
+) -> Value:
+    """Answer a question from passages, or the accepted paths that they are on, with a rationale and a confidence."""
+    weighed = weigh_answers(question, passages, paths)
     answer = weighed.answer or UNKNOWN
     rationale = None if weighed.answer is None else _rationale(weighed.solution)
     confidence = max(MIN_CONFIDENCE, round(correct_probability(question, passages, weighed), 3))

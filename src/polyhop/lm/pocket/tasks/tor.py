@@ -25,11 +25,14 @@ _ENOUGH_WEIGHT = 1.0  # of one answer: a certain piece of evidence with its answ
 
 
 def review(fields: Fields) -> Value:
-    """Judge whether a path is relevant and sufficient; answer from it, or write the next query. A path that rules call
-    hopeless is not read by the encoder."""
+    """Judge whether a path is relevant and sufficient; answer from it, or write the next query. A path is not read by
+    the encoder that rules call hopeless, nor one of articles on which they find all that is asked."""
     reading = read_path(fields["question"], fields["passages"])
-    is_relevant = mentions_compared(reading) or (not is_hopeless(reading) and relevance(reading) >= RELEVANT_ABOVE)
-    supported = is_relevant and may_suffice(reading) and sufficiency(reading) >= SUFFICIENT_ABOVE
+    is_settled = bool(reading.pages) and reading.outline.complete and not reading.of_documents
+    is_relevant = (
+        is_settled or mentions_compared(reading) or (not is_hopeless(reading) and relevance(reading) >= RELEVANT_ABOVE)
+    )
+    supported = is_settled or (is_relevant and may_suffice(reading) and sufficiency(reading) >= SUFFICIENT_ABOVE)
     return {
         "relevant": is_relevant,
         "supported": supported,
@@ -83,11 +86,12 @@ def enough(fields: Fields) -> Value:
 
 
 def fuse(fields: Fields) -> Value:
-    """Answer by reading the passages of all evidence together; from analyses alone, by a vote of its pieces."""
+    """Answer by reading the accepted paths, and likely pairs of all their passages; from analyses alone, by a vote."""
     question, evidence = fields["question"], fields["evidence"]
     passages = list(dict.fromkeys(passage for piece in evidence for passage in piece["passages"]))
     if passages and fields.get("mode") != "analysis":
-        return answer_from_passages(question, passages)
+        accepted = [tuple(piece["passages"]) for piece in evidence if piece["answer"]]
+        return answer_from_passages(question, passages, accepted)
     votes = _votes(question, evidence)
     return {"rationale": None, "answer": max(votes.values(), key=lambda vote: vote[0])[1] if votes else UNKNOWN}
 
