@@ -126,11 +126,14 @@ def _shared(question: str, *texts: str) -> int:
 
 
 def _steps(asked: Asked, gold: Sequence[TitledText]) -> Iterator[Example]:
-    """The words that describe something, the question of what that is, and the rest of the question about it."""
+    """The words that describe something, the question of what that is, and the rest of the question about it, which
+    describes nothing any more."""
     front, tail = asked.text.split(asked.described, 1)
     text = plain(asked.text)
     yield Example("described", DESCRIBES, [("", text)], "span", [(0, len(front), len(front) + len(asked.described))])
     about = f"{front}{asked.names[0]}{tail}"
+    if len(asked.names) == 1:
+        yield Example("described", DESCRIBES, [("", plain(about))], "none", [])
     for question, answer, of in (
         (inner_question(asked.described), asked.names[0], asked.described),
         *([(about, asked.answer, about)] if len(asked.names) == 1 else []),
