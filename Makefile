@@ -139,7 +139,13 @@ pocket: $(TRAINING)
 	  $(WORK)/articles/examples.jsonl --replay $(WORK)/third/examples.jsonl $(WORK)/facts/examples.jsonl
 	.venv-all/bin/python -m training.train $(WORK)/articles/examples.jsonl $(BASE) $(WORK)/articles --rounds $(ROUNDS) \
 	  --begin $(WORK)/facts/network.pt --rate 1e-4
-	.venv-all/bin/python -m training.export $(WORK)/articles/network.pt $(WORK)/facts/examples.jsonl $(BASE) \
+	mkdir -p $(WORK)/descriptions
+	test -f $(WORK)/descriptions/examples.jsonl || .venv-all/bin/python -m training.descriptions \
+	  $(WORK)/descriptions/examples.jsonl --replay $(WORK)/third/examples.jsonl $(WORK)/facts/examples.jsonl \
+	  $(WORK)/articles/examples.jsonl
+	.venv-all/bin/python -m training.train $(WORK)/descriptions/examples.jsonl $(BASE) $(WORK)/descriptions \
+	  --begin $(WORK)/articles/network.pt --rounds $(ROUNDS) --rate 6e-5
+	.venv-all/bin/python -m training.export $(WORK)/descriptions/network.pt $(WORK)/facts/examples.jsonl $(BASE) \
 	  $(WORK)/encoder.onnx
 	cp $(BASE)/vocab.txt $(OUT)/vocab.txt
 	mv $(WORK)/encoder.onnx $(OUT)/encoder.onnx

@@ -7,10 +7,11 @@ DATA: see ``training/README.md``. OUT: one JSON line an example: of these questi
 stages. The passages stay in DATA; none of them belongs to a dev question.
 
 A file ``articles/SET.txt`` holds the questions over passages of ``DATA/SET/corpus.jsonl``. ``== pid pid`` names two or
-three passages, each of which names the next; the questions about them follow:
+three passages; the questions about them follow:
 
 * ``& Where was [the director of Dark Mill] born? = Ann Lee = Elstow``: with what is found on the way, in the order of
-  the hops, and the answer; brackets mark what describes the first of them, where such words stand together;
+  the hops, and the answer; each passage names the next. Brackets mark what describes the first thing found, where such
+  words stand together;
 * ``* Are Dark Mill and Salt both films? = yes``: about both passages at once.
 """
 
@@ -31,7 +32,7 @@ from polyhop.common.text import words
 from polyhop.lm.pocket.reading.descriptions import DESCRIBES, inner_question, plain
 from polyhop.retrieval import open_plain_retriever
 from polyhop.retrieval.index import index_for
-from training.data import Example, TitledText, occurs, read, spans_of, write_mixed
+from training.data import Example, TitledText, occurs, read, sampled, spans_of, write_mixed
 from training.examples import pair, questions_over
 
 FOLDER = Path(__file__).parent / "articles"
@@ -126,14 +127,9 @@ def _shared(question: str, *texts: str) -> int:
 
 
 def _steps(asked: Asked, gold: Sequence[TitledText]) -> Iterator[Example]:
-    """The words that describe something, the question of what that is, and the rest of the question about it, which
-    describes nothing any more."""
-    front, tail = asked.text.split(asked.described, 1)
-    text = plain(asked.text)
-    yield Example("described", DESCRIBES, [("", text)], "span", [(0, len(front), len(front) + len(asked.described))])
-    about = f"{front}{asked.names[0]}{tail}"
-    if len(asked.names) == 1:
-        yield Example("described", DESCRIBES, [("", plain(about))], "none", [])
+    """The words that describe something, the question of what that is, and the rest of the question about it."""
+    yield from described(asked)
+    about = _about(asked)
     for question, answer, of in (
         (inner_question(asked.described), asked.names[0], asked.described),
         *([(about, asked.answer, about)] if len(asked.names) == 1 else []),
@@ -145,14 +141,30 @@ def _steps(asked: Asked, gold: Sequence[TitledText]) -> Iterator[Example]:
         yield from (Example("article_step", question, [each], "none", [], 0, 0) for each in gold if each not in telling)
 
 
+def described(asked: Asked) -> Iterator[Example]:
+    """The question read for the words that describe something, and the rest of it about what they describe, which
+    describes nothing any more; nothing where such words are not marked."""
+    if asked.described:
+        start = asked.text.index(asked.described)
+        span = (0, start, start + len(asked.described))
+        yield Example("described", DESCRIBES, [("", plain(asked.text))], "span", [span])
+        if len(asked.names) == 1:
+            yield Example("described", DESCRIBES, [("", plain(_about(asked)))], "none", [])
+
+
+def _about(asked: Asked) -> str:
+    return asked.text.replace(asked.described, asked.names[0], 1)
+
+
 def articles(data: Path, chance: random.Random) -> Iterator[Example]:
     """The examples of all questions whose set is in the data."""
     for file in sorted(FOLDER.glob("*.txt")):
         corpus = data / file.stem / "corpus.jsonl"
         if not corpus.exists():
             continue
-        passages = {passage.id: passage for passage in polyhop.open_corpus(corpus)}
-        engine = open_plain_retriever("bm25", index_for(polyhop.open_corpus(corpus)))
+        every = polyhop.open_corpus(corpus)
+        passages = {passage.id: passage for passage in every}
+        engine = open_plain_retriever("bm25", index_for(every))
         for asked in read_articles(file):
             found = [pair(passage) for passage in engine.search(asked.text, _FOUND)]
             yield from examples_of(asked, passages, found, chance)
@@ -182,9 +194,7 @@ def main() -> None:
         raise SystemExit(check())
     chance = random.Random(given.seed)
     made = list(articles(given.data, chance))
-    for file in given.replay:
-        every = list(read(file))
-        made += chance.sample(every, min(given.earlier, len(every)))
+    made += sampled(map(read, given.replay), given.earlier, chance)
     write_mixed(made, given.out, chance)
 
 

@@ -19,7 +19,7 @@ from polyhop.common.text import normalise, occurrences, words
 from polyhop.lm.pocket.reading.claims import Excerpt, excerpt
 from polyhop.lm.pocket.reading.passage import ParsedPassage, parse_passage
 from polyhop.lm.pocket.reading.question import parse_question
-from training.data import Example, read, spans_of, write_mixed
+from training.data import Example, read, sampled, spans_of, write_mixed
 from training.everyday import asked_of, passage_of
 from training.notes import Note, notes
 from training.quotes import Quote, quotes
@@ -116,9 +116,7 @@ def main() -> None:
     made = list(of_documents(FOLDER, chance))
     made += of_quotes(FOLDER, quotes(), chance)
     made += [example for note in notes() for example in of_note(note)]
-    for file in given.replay:
-        before = list(read(file))
-        made += chance.sample(before, min(given.share, len(before)))
+    made += sampled(map(read, given.replay), given.share, chance)
     write_mixed(made, given.out, chance)
 
 

@@ -54,6 +54,15 @@ def read(file: Path) -> Iterator[Example]:
             yield Example(**json.loads(line))
 
 
+def sampled(sources: Iterable[Iterable[Example]], count: int, chance: random.Random) -> list[Example]:
+    """Draw so many examples from each source; all of one that has fewer."""
+    drawn: list[Example] = []
+    for source in sources:
+        every = list(source)
+        drawn += chance.sample(every, min(count, len(every)))
+    return drawn
+
+
 def write(examples: Iterable[Example], file: Path) -> None:
     """Write examples to a file, atomically."""
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from polyhop import Passage
 from polyhop.common.text import words
-from training.data import Example, TitledText, read, spans_of, write_mixed
+from training.data import Example, TitledText, read, sampled, spans_of, write_mixed
 from training.examples import pair, questions_over
 from training.sets import FOLDER, HELD_OUT, Question, Step, corpus_of, sets
 
@@ -98,8 +98,7 @@ def main() -> None:
     chance = random.Random(given.seed)
     made = list(everyday(FOLDER, chance))
     if given.replay:
-        before = list(read(given.replay))
-        made += chance.sample(before, min(len(made), len(before)))
+        made += sampled([read(given.replay)], len(made), chance)
     write_mixed(made, given.out, chance)
 
 

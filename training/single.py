@@ -25,7 +25,7 @@ from polyhop.lm.pocket.reading.question import parse_question
 from polyhop.lm.pocket.reading.values import value_question
 from polyhop.retrieval import open_plain_retriever
 from polyhop.retrieval.index import index_for
-from training.data import AnswerSpan, Example, TitledText, occurs, read, spans_of, write_mixed
+from training.data import AnswerSpan, Example, TitledText, occurs, read, sampled, spans_of, write_mixed
 from training.everyday import everyday, examples_of, passage_of
 from training.examples import pair
 from training.facts import SetOf, facts, is_read
@@ -237,8 +237,7 @@ def main() -> None:
     if given.facts:
         others.append((of_facts(FOLDER, facts(), chance), given.facts))
     for examples, count in others:
-        every = list(examples)
-        made += chance.sample(every, min(count, len(every)))
+        made += sampled([examples], count, chance)
     write_mixed(made, given.out, chance)
 
 

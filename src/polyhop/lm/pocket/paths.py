@@ -6,7 +6,7 @@ fewer of the passages found first contain it. The weights know no corpus: ``benc
 training questions of HotpotQA, 2WikiMultiHopQA and MuSiQue.
 
 The encoder adds how relevant the best paths are, whether it reads the name of the next passage off those before it, and
-the names to search for next. Three numbers weigh that, chosen on training questions that the network had not seen.
+the names to search for next; for both it is asked what the question describes, where it describes something. Three numbers weigh that, chosen on training questions that the network had not seen.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from polyhop.common.text import STOP_WORDS, bare_title, fold, words
 from polyhop.lm.pocket.encoder.cache import predict
 from polyhop.lm.pocket.encoder.inputs import PLACES, EncoderOutput
 from polyhop.lm.pocket.reading.comparison import canonical
+from polyhop.lm.pocket.reading.descriptions import split
 from polyhop.lm.pocket.reading.question import parse_question
 from polyhop.lm.pocket.reading.tables import weights
 from polyhop.lm.pocket.reading.text import TOKEN, common_stems, content_stems, stem_of, tokenize
@@ -87,7 +88,7 @@ def leads(question: str, path: Path, max_leads: int) -> list[str]:
     question = canonical(question)
     known = [fold(question), *(fold(passage.title) for passage in path)]
     names: dict[str, str] = {}
-    for text, _ in _lead_spans(predict(question, [path])[0], path):
+    for text, _ in _lead_spans(predict(_asked_first(question), [path])[0], path):
         folded = fold(text)
         if len(text) > 2 and not any(folded in part for part in known):
             names.setdefault(" ".join(content_stems(text)) or folded, text)  # "in Ost" is "Ost"
@@ -98,8 +99,14 @@ def _step_scores(question: str, paths: Sequence[Path]) -> list[float]:
     """A score for the last step of each path, 0 for a path of one passage: the encoder reads the passage's name off
     those before it, and they name it at all."""
     before = list(dict.fromkeys(tuple(path[:-1]) for path in paths if len(path) > 1))
-    outputs = dict(zip(before, predict(question, before), strict=True))
+    outputs = dict(zip(before, predict(_asked_first(question), before), strict=True))
     return [_step_score(outputs[tuple(path[:-1])], path) if len(path) > 1 else 0.0 for path in paths]
+
+
+def _asked_first(question: str) -> str:
+    """The question of what a question describes; the question itself if it describes nothing."""
+    parts = split(question)
+    return parts.inner if parts else question
 
 
 def _step_score(output: EncoderOutput, path: Path) -> float:

@@ -51,7 +51,7 @@ Weighed = tuple[str, float, Solution]
 def answers_of_documents(question: str, passages: Sequence[Passage]) -> list[Weighed]:
     """The answers read off single passages, and those found in two steps."""
     found = read_singly(question, passages)
-    for answer, weight, solution in _in_steps(question, passages) or ():
+    for answer, weight, solution in answers_in_steps(question, passages) or ():
         found.append((answer, _STEPS_WEIGHT * weight, solution))
     return found
 
@@ -101,7 +101,9 @@ def _widened(shares: Mapping[str, float]) -> Mapping[str, float]:
             if answer != best}  # fmt: skip
 
 
-def _in_steps(question: str, passages: Sequence[Passage], known: tuple[str, ...] = ()) -> list[Weighed] | None:
+def answers_in_steps(
+    question: str, passages: Sequence[Passage], known: tuple[str, ...] = ()
+) -> list[Weighed] | None:
     """The answers about each answer to the inner question, best first; None if nothing is described."""
     parts = split(question) if len(known) < _MAX_STEPS else None
     if parts is None:
@@ -109,7 +111,7 @@ def _in_steps(question: str, passages: Sequence[Passage], known: tuple[str, ...]
     best: dict[str, Weighed] = {}
     for name, trust, _ in read_singly(parts.inner, passages, known)[:_MAX_DESCRIBED]:
         about, held = parts.about(name), (*known, name)
-        further = _in_steps(about, passages, held) or read_singly(about, passages, held)
+        further = answers_in_steps(about, passages, held) or read_singly(about, passages, held)
         for answer, weight, solution in further[:_MAX_DESCRIBED]:
             if answer not in best or trust * weight > best[answer][1]:
                 best[answer] = answer, trust * weight, solution

@@ -15,7 +15,7 @@ from polyhop.lm.pocket.encoder.inputs import EncoderOutput, TitledText
 from polyhop.lm.pocket.reading.answer import PathReading, Solution, read_path
 from polyhop.lm.pocket.reading.candidates import names_page
 from polyhop.lm.pocket.reading.claims import decide
-from polyhop.lm.pocket.reading.documents import answers_of_documents, fit, inner_weight
+from polyhop.lm.pocket.reading.documents import answers_in_steps, answers_of_documents, fit, inner_weight
 from polyhop.lm.pocket.reading.judge import (
     answer_probabilities,
     is_hopeless,
@@ -37,6 +37,7 @@ _PASSED_ON = 0.6  # share of a passage's relevance that counts for the passages 
 _LITTLE = 0.05  # weight of an answer read off a single passage of own documents, below which pairs are read too
 _SUREST = 0.98  # probability whose log-odds are taken
 _LEAST = 1e-4  # weight whose logarithm is taken
+_SURE = 0.7  # share of an answer read off pairs of articles, below which answers are also found in two steps
 _PAIRS_WEIGHT = 0.1  # of the answers read off pairs of own documents' passages
 
 Path = tuple[Passage, ...]
@@ -99,8 +100,24 @@ def _weigh_articles(
             read = [*paths, *_other_likely(question, pairs, paths)] if paths else pairs
             totals, strongest = _weigh_paths(question, passages, read, whole)
             if any(totals.values()):
-                return _heaviest(totals, strongest)._replace(paths=read)
+                best = _heaviest(totals, strongest)
+                if best.share < _SURE and not whole.verdict and whole.parsed.type != "boolean":
+                    _add_steps(question, passages, totals, strongest)
+                    best = _heaviest(totals, strongest)
+                return best._replace(paths=read)
     return _as_read(reading.solution, pairs if len(passages) > 1 else [tuple(passages)])
+
+
+def _add_steps(
+    question: str, passages: Sequence[Passage], totals: dict[str, float], strongest: dict[str, tuple[float, Solution]]
+) -> None:
+    """Add the weights of the answers found in two steps, if the question describes what it is about: each counts as if
+    all the others weighed one."""
+    everything, spellings = sum(totals.values()), {normalise(answer): answer for answer in totals}
+    for text, weight, solution in answers_in_steps(question, _most_promising(question, passages)) or ():
+        answer = spellings.setdefault(normalise(text), text)
+        totals[answer] = totals.get(answer, 0.0) + everything * weight
+        strongest.setdefault(answer, (everything * weight, solution))
 
 
 def _other_likely(question: str, pairs: Sequence[Path], paths: Sequence[Path]) -> list[Path]:
