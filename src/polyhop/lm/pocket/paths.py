@@ -6,7 +6,8 @@ fewer of the passages found first contain it. The weights know no corpus: ``benc
 training questions of HotpotQA, 2WikiMultiHopQA and MuSiQue.
 
 The encoder adds how relevant the best paths are, whether it reads the name of the next passage off those before it, and
-the names to search for next; for both it is asked what the question describes, where it describes something. Three numbers weigh that, chosen on training questions that the network had not seen.
+the names to search for next; for both it is asked what the question describes, where it describes something. Three
+numbers weigh that, chosen on training questions that the network had not seen.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from polyhop.types import Passage
 _STEPS_WEIGHT = 3.0  # of an answer found in two steps, beside one read at once
 _MAX_STEPS = 3  # descriptions inside each other
 _MAX_DESCRIBED = 3  # answers to the inner question that are followed
+_LEAST_DESCRIBED = 0.2  # of the weight of the best one: the least of one that is followed
 _NEWER = re.compile(
     r"\b(?:now|new|instead|currently|at present|as of|since|finally|after all|no longer|any ?more|rather than"
     r"|mov(?:es|ed)|chang(?:es|ed)|replac(?:es|ed|ing)|swapped|extended|prolonged|postponed|brought forward|corrected"
@@ -101,15 +102,16 @@ def _widened(shares: Mapping[str, float]) -> Mapping[str, float]:
             if answer != best}  # fmt: skip
 
 
-def answers_in_steps(
-    question: str, passages: Sequence[Passage], known: tuple[str, ...] = ()
-) -> list[Weighed] | None:
+def answers_in_steps(question: str, passages: Sequence[Passage], known: tuple[str, ...] = ()) -> list[Weighed] | None:
     """The answers about each answer to the inner question, best first; None if nothing is described."""
     parts = split(question) if len(known) < _MAX_STEPS else None
     if parts is None:
         return None
     best: dict[str, Weighed] = {}
-    for name, trust, _ in read_singly(parts.inner, passages, known)[:_MAX_DESCRIBED]:
+    described = read_singly(parts.inner, passages, known)[:_MAX_DESCRIBED]
+    for name, trust, _ in described:
+        if trust < _LEAST_DESCRIBED * described[0][1]:
+            break
         about, held = parts.about(name), (*known, name)
         further = answers_in_steps(about, passages, held) or read_singly(about, passages, held)
         for answer, weight, solution in further[:_MAX_DESCRIBED]:

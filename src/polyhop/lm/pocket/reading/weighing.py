@@ -37,7 +37,7 @@ _PASSED_ON = 0.6  # share of a passage's relevance that counts for the passages 
 _LITTLE = 0.05  # weight of an answer read off a single passage of own documents, below which pairs are read too
 _SUREST = 0.98  # probability whose log-odds are taken
 _LEAST = 1e-4  # weight whose logarithm is taken
-_SURE = 0.7  # share of an answer read off pairs of articles, below which answers are also found in two steps
+_SURE = 0.7  # share of an answer read off pairs of articles, below which answers are also looked for in two steps
 _PAIRS_WEIGHT = 0.1  # of the answers read off pairs of own documents' passages
 
 Path = tuple[Passage, ...]
@@ -68,7 +68,8 @@ def weigh_answers(question: str, passages: Sequence[Passage], paths: Sequence[Pa
     files are read one by one, and in pairs where that tells little.
 
     ``paths`` of articles that were accepted are read as they are, and of the other pairs those that are likely by
-    rules.
+    rules. Without such paths, where the pairs tell little, answers to a question that describes what it is about are
+    also looked for in two steps.
     """
     passages = passages[:_MAX_PASSAGES]
     reading = read_path(question, passages)
@@ -101,7 +102,8 @@ def _weigh_articles(
             totals, strongest = _weigh_paths(question, passages, read, whole)
             if any(totals.values()):
                 best = _heaviest(totals, strongest)
-                if best.share < _SURE and not whole.verdict and whole.parsed.type != "boolean":
+                is_open = not whole.verdict and whole.parsed.type != "boolean"
+                if best.share < _SURE and is_open and read is pairs:
                     _add_steps(question, passages, totals, strongest)
                     best = _heaviest(totals, strongest)
                 return best._replace(paths=read)
