@@ -28,6 +28,8 @@ _WHOEVER = re.compile(
     r"(?:whoever|whichever(?: of us)?|(?:the )?(?:one|person|man|woman|someone|anyone) who) (?P<body>.+)", re.IGNORECASE
 )
 _BEING = re.compile(r"(?:who|what|which)(?:['’]s| (?:is|are|was|were)) ", re.IGNORECASE)
+_ASKS = re.compile(r"\b(?:what|which|who|whom|whose|where|when|why|how)\b", re.IGNORECASE)
+_GOES_ON = re.compile(r" (?:(?:in|on|at|of|for|from|by|with|to) )?(?:which|that|who|whom|whose|where)\b", re.IGNORECASE)
 _AUXILIARY = r"(?:do|does|did|is|are|was|were|has|have|had|can|could|will|would|may|must|should)"
 _VERBS = (
     "live|work|stay|arrive|come|leave|sit|teach|sing|study|play|pay|sell|sold|cost|take|start|begin|end|join|joined"
@@ -116,7 +118,8 @@ def _extraposed(text: str) -> Split | None:
 
 
 def _read(text: str) -> Split | None:
-    """The split at the words that the encoder reads as a description."""
+    """The split at the words that the encoder reads as a description, unless the question asks for just what they
+    describe, or asks inside them ("was built in which town")."""
     (output,) = predict(DESCRIBES, [[Passage("", "", text)]]) if text else (None,)
     if output is None or output.answerable < _DESCRIBED_FROM or not output.spans:
         return None
@@ -127,8 +130,11 @@ def _read(text: str) -> Split | None:
     if clause and clause["body"][0].isupper() and " " not in clause["body"]:
         end = len(text)  # "that Ida" is no whole clause
     front, description, tail = text[:start], text[start:end], text[end:]
-    is_whole = not tail.strip() and (not front.strip() or _BEING.fullmatch(front))
-    return None if is_whole else Split(inner_question(description), front, f"{tail}?")
+    is_yes_or_no = re.match(_AUXILIARY, front, re.IGNORECASE)
+    asks_inside = _ASKS.search(description) and not _ASKS.search(front + tail) and not is_yes_or_no
+    ends = not tail.strip() or _GOES_ON.match(tail)
+    is_whole = ends and (not front.strip() or _BEING.fullmatch(front))
+    return None if is_whole or asks_inside else Split(inner_question(description), front, f"{tail}?")
 
 
 def inner_question(description: str) -> str:

@@ -59,9 +59,14 @@ def answers_of_documents(question: str, passages: Sequence[Passage]) -> list[Wei
 
 def inner_weight(question: str, passages: Sequence[Passage]) -> float | None:
     """The weight of the best answer to the inner question; None if nothing is described."""
+    found = answers_to_inner(question, passages)
+    return None if found is None else max((weight for _, weight, _ in found), default=0.0)
+
+
+def answers_to_inner(question: str, passages: Sequence[Passage]) -> list[Weighed] | None:
+    """The answers to the inner question, best first; None if nothing is described."""
     parts = split(question)
-    found = read_singly(parts.inner, passages) if parts else []
-    return None if parts is None else max((weight for _, weight, _ in found), default=0.0)
+    return read_singly(parts.inner, passages) if parts else None
 
 
 def read_singly(question: str, passages: Sequence[Passage], known: Sequence[str] = ()) -> list[Weighed]:

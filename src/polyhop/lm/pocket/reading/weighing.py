@@ -15,7 +15,13 @@ from polyhop.lm.pocket.encoder.inputs import EncoderOutput, TitledText
 from polyhop.lm.pocket.reading.answer import PathReading, Solution, read_path
 from polyhop.lm.pocket.reading.candidates import names_page
 from polyhop.lm.pocket.reading.claims import decide
-from polyhop.lm.pocket.reading.documents import answers_in_steps, answers_of_documents, fit, inner_weight
+from polyhop.lm.pocket.reading.documents import (
+    answers_in_steps,
+    answers_of_documents,
+    answers_to_inner,
+    fit,
+    inner_weight,
+)
 from polyhop.lm.pocket.reading.judge import (
     answer_probabilities,
     is_hopeless,
@@ -37,7 +43,7 @@ _PASSED_ON = 0.6  # share of a passage's relevance that counts for the passages 
 _LITTLE = 0.05  # weight of an answer read off a single passage of own documents, below which pairs are read too
 _SUREST = 0.98  # probability whose log-odds are taken
 _LEAST = 1e-4  # weight whose logarithm is taken
-_SURE = 0.7  # share of an answer read off pairs of articles, below which answers are also looked for in two steps
+_SURE = 0.7  # share of an answer read off pairs of articles, below which a question is also answered in two steps
 _PAIRS_WEIGHT = 0.1  # of the answers read off pairs of own documents' passages
 
 Path = tuple[Passage, ...]
@@ -68,8 +74,8 @@ def weigh_answers(question: str, passages: Sequence[Passage], paths: Sequence[Pa
     files are read one by one, and in pairs where that tells little.
 
     ``paths`` of articles that were accepted are read as they are, and of the other pairs those that are likely by
-    rules. Without such paths, where the pairs tell little, answers to a question that describes what it is about are
-    also looked for in two steps.
+    rules. Without such paths, what a question only describes is no answer to it; and where the pairs tell little, such
+    a question is also answered in two steps.
     """
     passages = passages[:_MAX_PASSAGES]
     reading = read_path(question, passages)
@@ -101,22 +107,24 @@ def _weigh_articles(
             read = [*paths, *_other_likely(question, pairs, paths)] if paths else pairs
             totals, strongest = _weigh_paths(question, passages, read, whole)
             if any(totals.values()):
-                best = _heaviest(totals, strongest)
-                is_open = not whole.verdict and whole.parsed.type != "boolean"
-                if best.share < _SURE and is_open and read is pairs:
-                    _add_steps(question, passages, totals, strongest)
-                    best = _heaviest(totals, strongest)
-                return best._replace(paths=read)
+                if read is pairs and not whole.verdict and whole.parsed.type != "boolean":
+                    _follow_description(question, _most_promising(question, passages), totals, strongest)
+                return _heaviest(totals, strongest)._replace(paths=read)
     return _as_read(reading.solution, pairs if len(passages) > 1 else [tuple(passages)])
 
 
-def _add_steps(
+def _follow_description(
     question: str, passages: Sequence[Passage], totals: dict[str, float], strongest: dict[str, tuple[float, Solution]]
 ) -> None:
-    """Add the weights of the answers found in two steps, if the question describes what it is about: each counts as if
-    all the others weighed one."""
+    """Take from an answer the probability that it is only what the question describes; where none is sure then, add
+    the answers found in two steps, each as if all others weighed one."""
     everything, spellings = sum(totals.values()), {normalise(answer): answer for answer in totals}
-    for text, weight, solution in answers_in_steps(question, _most_promising(question, passages)) or ():
+    for text, weight, _ in answers_to_inner(question, passages) or ():
+        if answer := spellings.get(normalise(text)):
+            totals[answer] *= max(0.0, 1.0 - weight)
+    if max(totals.values()) >= _SURE * everything:
+        return
+    for text, weight, solution in answers_in_steps(question, passages) or ():
         answer = spellings.setdefault(normalise(text), text)
         totals[answer] = totals.get(answer, 0.0) + everything * weight
         strongest.setdefault(answer, (everything * weight, solution))
@@ -174,14 +182,15 @@ def _weigh_paths(
     totals: dict[str, float] = defaultdict(float)
     strongest: dict[str, tuple[float, Solution]] = {}
     predict(question, paths)  # in one batch
-    named = _named(question, passages)
+    named, spellings = _named(question, passages), dict[str, str]()
     for path in paths:
         solution = read_path(question, path).solution
         if whole.narrowed and not solution.narrowed:
             continue  # the chain got further in the whole than on this path
         promise = max(_promise(question, path), _promise(question, path[::-1])) ** 2
         promise *= 1.0 if not named or any(passage in named for passage in path) else _UNNAMED_WEIGHT
-        for answer, share in answer_probabilities(solution).items():
+        for text, share in answer_probabilities(solution).items():
+            answer = spellings.setdefault(normalise(text), text)
             totals[answer] += promise * share
             if answer not in strongest or promise * share > strongest[answer][0]:
                 strongest[answer] = (promise * share, solution)
