@@ -16,7 +16,7 @@ from polyhop.types import Passage
 
 DESCRIBES = "What is described?"
 """The question that the encoder reads a question for."""
-_DESCRIBED_FROM = 2.0
+_DESCRIBED_FROM = 1.0
 """The minimum log-odds that a question describes something for it to be split."""
 _HEAD = (
     r"(?P<head>(?:(?!(?:who|that|which|whose|whom|where|with|of|for|in|on|at|from|by|to|and|or)\b)[\w'’&.-]+ ){1,4})"
