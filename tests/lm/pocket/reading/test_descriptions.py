@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from polyhop.lm.pocket.reading.descriptions import split
+from polyhop.lm.pocket.encoder.cache import predict
+from polyhop.lm.pocket.reading.descriptions import DESCRIBES, plain, split
+from polyhop.types import Passage
 
 
 @pytest.mark.parametrize(
@@ -36,6 +38,7 @@ def test_a_description_is_asked_for_first(question: str, inner: str, outer: str)
     [
         "Who keeps the keys?",
         "Who is the clerk who took the keys?",
+        "Ann plays a nurse in which series, the show that opened in May?",
         "What is the price of the red valve?",
         "the nurse who found the key",
         "",
@@ -43,6 +46,14 @@ def test_a_description_is_asked_for_first(question: str, inner: str, outer: str)
 )
 def test_a_question_that_is_its_description_stays_whole(question: str) -> None:
     assert split(question) is None
+
+
+def test_a_description_that_asks_is_none() -> None:
+    question = "The wheel was made by engineers of this firm that is based in which city?"
+    (read,) = predict(DESCRIBES, [[Passage("", "", plain(question))]])
+    assert read.answerable > 1  # the encoder takes the last words for a description
+    assert split(question) is None
+    assert split("Does the nurse who found the key live in Larn?") is not None
 
 
 def test_descriptions_inside_each_other_are_split_from_within() -> None:

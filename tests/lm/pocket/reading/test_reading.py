@@ -352,3 +352,13 @@ def test_every_feature_has_a_weight() -> None:
 def test_caches_are_bounded() -> None:
     assert cached_pages.cache_info().maxsize == MAX_CACHED
     assert cached_readings.cache_info().maxsize == MAX_CACHED_READINGS
+
+
+def test_what_a_question_only_describes_is_no_answer() -> None:
+    paper = passage("The Tidal Star", "The Tidal Star was a newspaper of Larn, published by Edwin Marsh from 1851.")
+    publisher = passage("Edwin Marsh", "Edwin Marsh was a printer. In 1849 he married Clara Boyd, a teacher from Ost.")
+    stray = passage("Harbour Moon", "The Harbour Moon was a newspaper whose publisher, Ida Kuhn, was never married.")
+    question = "Who married the publisher of the newspaper The Tidal Star?"
+    assert read_path(question, [paper, publisher, stray]).outline.answer is None  # no rule decides it
+    for order in ([paper, publisher, stray], [stray, publisher, paper]):
+        assert best_answer(question, order)[0] == "Clara Boyd"

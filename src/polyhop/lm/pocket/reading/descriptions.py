@@ -119,7 +119,7 @@ def _extraposed(text: str) -> Split | None:
 
 def _read(text: str) -> Split | None:
     """The split at the words that the encoder reads as a description, unless the question asks for just what they
-    describe, or asks inside them ("was built in which town")."""
+    describe (as in "Who sings in which show, the one that opened in May?"), or asks inside them."""
     (output,) = predict(DESCRIBES, [[Passage("", "", text)]]) if text else (None,)
     if output is None or output.answerable < _DESCRIBED_FROM or not output.spans:
         return None
@@ -133,7 +133,7 @@ def _read(text: str) -> Split | None:
     is_yes_or_no = re.match(_AUXILIARY, front, re.IGNORECASE)
     asks_inside = _ASKS.search(description) and not _ASKS.search(front + tail) and not is_yes_or_no
     ends = not tail.strip() or _GOES_ON.match(tail)
-    is_whole = ends and (not front.strip() or _BEING.fullmatch(front))
+    is_whole = ends and (not front.strip() or front.endswith(", ") or _BEING.fullmatch(front))
     return None if is_whole or asks_inside else Split(inner_question(description), front, f"{tail}?")
 
 
