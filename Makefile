@@ -145,7 +145,10 @@ pocket: $(TRAINING)
 	  $(WORK)/articles/examples.jsonl
 	.venv-all/bin/python -m training.train $(WORK)/descriptions/examples.jsonl $(BASE) $(WORK)/descriptions \
 	  --begin $(WORK)/articles/network.pt --rounds $(ROUNDS) --rate 6e-5
-	.venv-all/bin/python -m training.export $(WORK)/descriptions/network.pt $(WORK)/facts/examples.jsonl $(BASE) \
+	mkdir -p $(WORK)/last
+	.venv-all/bin/python -m training.average $(WORK)/facts/network.pt $(WORK)/descriptions/network.pt \
+	  $(WORK)/last/network.pt --share 0.7
+	.venv-all/bin/python -m training.export $(WORK)/last/network.pt $(WORK)/facts/examples.jsonl $(BASE) \
 	  $(WORK)/encoder.onnx
 	cp $(BASE)/vocab.txt $(OUT)/vocab.txt
 	mv $(WORK)/encoder.onnx $(OUT)/encoder.onnx

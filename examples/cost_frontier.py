@@ -10,8 +10,8 @@ prints
 
     closed book                169 tokens a question   exact match   0 %   on the frontier
     paths of passages         1007 tokens a question   exact match  40 %   on the frontier
-    one search                1124 tokens a question   exact match  20 %   behind paths of passages
-    a tree of reviews        10346 tokens a question   exact match  30 %   behind paths of passages
+    one search                1127 tokens a question   exact match  30 %   behind paths of passages
+    a tree of reviews        10136 tokens a question   exact match  40 %   behind paths of passages
 """
 
 from typing import Any

@@ -29,7 +29,7 @@ def held(domain: str, *questions: Question) -> DocumentSet:
 
 
 def texts(examples: list[Example]) -> list[tuple[str, str | None]]:
-    """What each example's question describes, None for nothing."""
+    """Return each question with the words that describe something in it, None without any."""
     return [
         (text, text[each.spans[0][1] : each.spans[0][2]] if each.spans else None)
         for each in examples
