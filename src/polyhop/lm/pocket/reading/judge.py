@@ -20,7 +20,7 @@ from polyhop.lm.pocket.reading.tables import blends, weights
 from polyhop.types import Passage, Span
 
 _HIGHEST = 7.0  # log-odds by the encoder
-FIRST_ABOVE, LATER_ABOVE = -2.4, -2.4
+FIRST_ABOVE, LATER_ABOVE = -2.2, -2.2
 """Log-odds by rules from which the first passage of a path, or a later one, may be relevant."""
 
 

@@ -66,7 +66,7 @@ def best_answer(question: str, passages: Sequence[Passage]) -> tuple[str | None,
     return weighed.answer, weighed.solution
 
 
-def weigh_answers(question: str, passages: Sequence[Passage], paths: Sequence[Path] = ()) -> WeighedAnswer:
+def weigh_answers(question: str, passages: Sequence[Passage], paths: Sequence[Path] | None = None) -> WeighedAnswer:
     """Weigh the answers from many passages.
 
     All passages together decide if they settle the question by a comparison or a chain. Else the weight of an answer is
@@ -74,8 +74,8 @@ def weigh_answers(question: str, passages: Sequence[Passage], paths: Sequence[Pa
     files are read one by one, and in pairs where that tells little.
 
     ``paths`` of articles that were accepted are read as they are, and of the other pairs those that are likely by
-    rules. Without such paths, what a question only describes is no answer to it; and where the pairs tell little, such
-    a question is also answered in two steps.
+    rules. Where no paths are given, what a question only describes is no answer to it; and where the pairs tell little,
+    such a question is also answered in two steps.
     """
     passages = passages[:_MAX_PASSAGES]
     reading = read_path(question, passages)
@@ -93,7 +93,7 @@ def weigh_answers(question: str, passages: Sequence[Passage], paths: Sequence[Pa
 
 
 def _weigh_articles(
-    question: str, passages: Sequence[Passage], reading: PathReading, paths: Sequence[Path]
+    question: str, passages: Sequence[Passage], reading: PathReading, paths: Sequence[Path] | None
 ) -> WeighedAnswer:
     """Weigh the answers read off paths of articles, unless rules settle the question."""
     outline = reading.outline
@@ -103,11 +103,11 @@ def _weigh_articles(
     if len(passages) > _FEW and outline.answer is None:
         whole = reading.solution if outline.verdict else outline
         if whole.ranked or not outline.verdict:
-            paths = [path for path in paths if len(path) <= MAX_PASSAGES]
-            read = [*paths, *_other_likely(question, pairs, paths)] if paths else pairs
+            accepted = [path for path in paths or () if len(path) <= MAX_PASSAGES]
+            read = [*accepted, *_other_likely(question, pairs, accepted)] if accepted else pairs
             totals, strongest = _weigh_paths(question, passages, read, whole)
             if any(totals.values()):
-                if read is pairs and not whole.verdict and whole.parsed.type != "boolean":
+                if paths is None and not whole.verdict and whole.parsed.type != "boolean":
                     _follow_description(question, _most_promising(question, passages), totals, strongest)
                 return _heaviest(totals, strongest)._replace(paths=read)
     return _as_read(reading.solution, pairs if len(passages) > 1 else [tuple(passages)])

@@ -25,11 +25,11 @@ Value = dict[str, Any]
 
 def read_answer(fields: Fields) -> Value:
     """Answer a question from passages."""
-    return answer_from_passages(fields["question"], fields["passages"], fields.get("paths", ()))
+    return answer_from_passages(fields["question"], fields["passages"], fields.get("paths"))
 
 
 def answer_from_passages(
-    question: str, passages: Sequence[Passage], paths: Sequence[tuple[Passage, ...]] = ()
+    question: str, passages: Sequence[Passage], paths: Sequence[tuple[Passage, ...]] | None = None
 ) -> Value:
     """Answer a question from passages, or the accepted paths that they are on, with a rationale and a confidence."""
     weighed = weigh_answers(question, passages, paths)
