@@ -14,8 +14,8 @@ prints
     fusion=analysis                                        80.0 %      42       4
     fusion=paragraph                                       80.0 %      42       4
     repetitive_pruning=false                               80.0 %      45       4
-    relevance_pruning=false                               100.0 %      53      13
-    relevance_pruning=false,repetitive_pruning=false      100.0 %      59       3
+    relevance_pruning=false                                80.0 %      53      13
+    relevance_pruning=false,repetitive_pruning=false       80.0 %      59       3
     together                                                          283      70
 """
 
