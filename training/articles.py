@@ -29,11 +29,12 @@ from typing import NamedTuple
 import polyhop
 from polyhop import Passage
 from polyhop.common.text import words
-from polyhop.lm.pocket.reading.descriptions import DESCRIBES, inner_question, plain
+from polyhop.lm.pocket.reading.descriptions import inner_question
 from polyhop.retrieval import open_plain_retriever
 from polyhop.retrieval.index import index_for
 from training.data import Example, TitledText, occurs, read, sampled, spans_of, write_mixed
 from training.examples import pair, questions_over
+from training.single import read_for_description
 
 FOLDER = Path(__file__).parent / "articles"
 EARLIER = 10000
@@ -146,10 +147,9 @@ def described(asked: Asked) -> Iterator[Example]:
     describes nothing any more; nothing where such words are not marked."""
     if asked.described:
         start = asked.text.index(asked.described)
-        span = (0, start, start + len(asked.described))
-        yield Example("described", DESCRIBES, [("", plain(asked.text))], "span", [span])
+        yield read_for_description(asked.text, [(0, start, start + len(asked.described))])
         if len(asked.names) == 1:
-            yield Example("described", DESCRIBES, [("", plain(_about(asked)))], "none", [])
+            yield read_for_description(_about(asked), [])
 
 
 def _about(asked: Asked) -> str:

@@ -160,16 +160,17 @@ def described(asked: Question) -> Iterator[Example]:
     """Questions read for the words that describe something: a bridge question, what is left of it when they are
     replaced by an answer, and a question that describes nothing."""
     if asked.kind in WHOLE:
-        yield _read_for_description(asked.text, [])
+        yield read_for_description(asked.text, [])
     marked = list(descriptions(asked))
     for part, _ in marked:
-        yield _read_for_description(part.question, [(0, part.start, part.end)])
+        yield read_for_description(part.question, [(0, part.start, part.end)])
     if marked and len(marked) == len(asked.steps) - 1:
         part, step = marked[-1]
-        yield _read_for_description(part.about(step.answer), [])
+        yield read_for_description(part.about(step.answer), [])
 
 
-def _read_for_description(question: str, spans: list[AnswerSpan]) -> Example:
+def read_for_description(question: str, spans: list[AnswerSpan]) -> Example:
+    """A question read for the words that describe something, which stand at the spans."""
     return Example("described", DESCRIBES, [("", plain(question))], "span" if spans else "none", spans)
 
 

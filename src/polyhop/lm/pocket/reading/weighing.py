@@ -99,17 +99,17 @@ def _weigh_articles(
     outline = reading.outline
     if outline.complete:
         return _as_read(outline, ())
-    pairs = _pairs(question, _most_promising(question, passages))
-    if len(passages) > _FEW and outline.answer is None:
-        whole = reading.solution if outline.verdict else outline
-        if whole.ranked or not outline.verdict:
-            accepted = [path for path in paths or () if len(path) <= MAX_PASSAGES]
-            read = [*accepted, *_other_likely(question, pairs, accepted)] if accepted else pairs
-            totals, strongest = _weigh_paths(question, passages, read, whole)
-            if any(totals.values()):
-                if paths is None and not whole.verdict and whole.parsed.type != "boolean":
-                    _follow_description(question, _most_promising(question, passages), totals, strongest)
-                return _heaviest(totals, strongest)._replace(paths=read)
+    chosen = _most_promising(question, passages)
+    pairs = _pairs(question, chosen)
+    whole = reading.solution if outline.verdict else outline
+    if len(passages) > _FEW and outline.answer is None and (whole.ranked or not outline.verdict):
+        accepted = [path for path in paths or () if len(path) <= MAX_PASSAGES]
+        read = [*accepted, *_other_likely(question, pairs, accepted)] if accepted else pairs
+        totals, strongest = _weigh_paths(question, passages, read, whole)
+        if any(totals.values()):
+            if paths is None and not whole.verdict and whole.parsed.type != "boolean":
+                _follow_description(question, chosen, totals, strongest)
+            return _heaviest(totals, strongest)._replace(paths=read)
     return _as_read(reading.solution, pairs if len(passages) > 1 else [tuple(passages)])
 
 
