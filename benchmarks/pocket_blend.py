@@ -29,7 +29,7 @@ from polyhop import Passage, Pipeline, Question, metrics
 from polyhop.evaluation.calibration import auroc, calibration_bins, calibration_error
 from polyhop.lm.pocket import paths as path_scorer
 from polyhop.lm.pocket.encoder.cache import MAX_PASSAGES, predict
-from polyhop.lm.pocket.reading import judge, weighing
+from polyhop.lm.pocket.reading import correctness, judge, weighing
 from polyhop.lm.pocket.reading.answer import clear_cache, read_path
 from polyhop.lm.pocket.reading.tables import BLENDS, Blend, CorrectWeights, blends, weights
 from polyhop.metrics.rankings import score_gold
@@ -48,7 +48,7 @@ NOTES = {
     "reading": "A candidate's score, and its log-probability by the encoder, at least floor (candidates._blended).",
     "document_reading": "The same of parts of files. Set by hand.",
     "bridge": "The same of a name that leads on (answer.bridge_score). Set by hand.",
-    "correct": "Log-odds that an answer is correct (weighing.correct_probability).",
+    "correct": "Log-odds that an answer is correct (correctness.correct_probability).",
 }
 """The blends of ``blends.toml``, in their order, and the comment above each."""
 FITTED = (*JUDGED, *(f"document_{what}" for what in JUDGED), "reading", "correct")
@@ -131,8 +131,9 @@ def answers(case: Case) -> Iterator[Judged]:
     question, passages = case.question, case.hits[:READ]
     weighed = weighing.weigh_answers(question.text, passages)
     if weighed.answer is not None:
-        reasons = zip(CorrectWeights._fields, weighing.correct_features(question.text, passages, weighed), strict=True)
-        yield Judged(case.name, case.fold, dict(reasons), metrics.exact_match(weighed.answer, question.answers) == 1)
+        features = correctness.correct_features(question.text, passages, weighed)
+        reasons = dict(zip(CorrectWeights._fields, features, strict=True))
+        yield Judged(case.name, case.fold, reasons, metrics.exact_match(weighed.answer, question.answers) == 1)
 
 
 def fit_logistic(what: str, judged: Sequence[Judged]) -> list[float]:

@@ -19,8 +19,9 @@ from benchmarks import pocket_blend
 from polyhop import Passage, Question
 from polyhop.lm.pocket import paths as path_scorer
 from polyhop.lm.pocket.reading import answer
+from polyhop.lm.pocket.reading.correctness import correct_probability
 from polyhop.lm.pocket.reading.tables import BLENDS, CorrectWeights, blends
-from polyhop.lm.pocket.reading.weighing import correct_probability, weigh_answers
+from polyhop.lm.pocket.reading.weighing import weigh_answers
 from tests.kit.pocket_network import Network, using_network
 
 FILMS = (

@@ -1,17 +1,15 @@
-"""The best answer among many passages, and the probability that it is correct."""
+"""The best answer among many passages."""
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
 
-from polyhop.common.text import fold, normalise, occurrences
+from polyhop.common.text import normalise
 from polyhop.lm.pocket.encoder.cache import MAX_PASSAGES, predict
-from polyhop.lm.pocket.encoder.inputs import EncoderOutput, TitledText
 from polyhop.lm.pocket.reading.answer import PathReading, Solution, read_path
 from polyhop.lm.pocket.reading.candidates import names_page
 from polyhop.lm.pocket.reading.claims import decide
@@ -20,7 +18,6 @@ from polyhop.lm.pocket.reading.documents import (
     answers_of_documents,
     answers_to_inner,
     fit,
-    inner_weight,
 )
 from polyhop.lm.pocket.reading.judge import (
     answer_probabilities,
@@ -29,20 +26,14 @@ from polyhop.lm.pocket.reading.judge import (
     relevance,
     sufficiency,
 )
-from polyhop.lm.pocket.reading.passage import share_of
-from polyhop.lm.pocket.reading.tables import blends
-from polyhop.lm.pocket.reading.text import content_stems
 from polyhop.types import Passage
 
 _FEW = 2  # passages that are read as they are
 _MAX_PASSAGES = 40  # that are weighed
 _MAX_PAIRED = 6  # most promising passages that are read in pairs
-_PARTIAL = 0.7  # share of a span's probability that counts if the answer only overlaps it
 _UNNAMED_WEIGHT = 0.5  # of a pair without a passage about what the question names, if there is one
 _PASSED_ON = 0.6  # share of a passage's relevance that counts for the passages it names
 _LITTLE = 0.05  # weight of an answer read off a single passage of own documents, below which pairs are read too
-_SUREST = 0.98  # probability whose log-odds are taken
-_LEAST = 1e-4  # weight whose logarithm is taken
 _SURE = 0.7  # share of an answer read off pairs of articles, below which a question is also answered in two steps
 _PAIRS_WEIGHT = 0.1  # of the answers read off pairs of own documents' passages
 
@@ -208,95 +199,6 @@ def _named(question: str, passages: Sequence[Passage]) -> list[Passage]:
     """The passages about what the question names."""
     matches = read_path(question, passages).matches.by_page
     return [passage for passage, match in zip(passages, matches, strict=False) if match.title_in_question]
-
-
-def correct_probability(question: str, passages: Sequence[Passage], weighed: WeighedAnswer) -> float:
-    """The probability that an answer is correct, by a logistic model of ``correct_features``."""
-    if weighed.answer is None:
-        return 0.0
-    features = correct_features(question, passages, weighed)
-    odds = sum(weight * value for weight, value in zip(blends().correct, features, strict=True))
-    return 1.0 / (1.0 + math.exp(-odds))
-
-
-def correct_features(
-    question: str, passages: Sequence[Passage], weighed: WeighedAnswer
-) -> tuple[float, float, float, float]:
-    """The features of a correct answer: 1 if a rule settled it, else its share; the probability that the encoder reads
-    it off the best of the paths that are read; and a constant."""
-    outputs = predict(question, weighed.paths) if weighed.answer is not None else []
-    paths = zip(weighed.paths, outputs, strict=False)
-    read = max((_probability_of(weighed.answer or "", path, output) for path, output in paths), default=0.0)
-    settled = weighed.solution.complete
-    return float(settled), 0.0 if settled else weighed.share, read, 1.0
-
-
-def reading_features(question: str, passages: Sequence[Passage], weighed: WeighedAnswer) -> dict[str, float]:
-    """The features of an answer that passages give when they are read alone: of its reading, and of its form."""
-    settled, share, read, _ = correct_features(question, passages, weighed)
-    outputs = predict(question, weighed.paths)
-    best = max(outputs, key=lambda output: output.sufficiency, default=None)
-    answerable = max((output.answerable for output in outputs), default=0.0)
-    parsed, verdict, answer = weighed.solution.parsed, weighed.solution.verdict, weighed.answer or ""
-    stems, has_digit = set(content_stems(answer)), any(map(str.isdigit, answer))
-    weight, inner = weighed.weight, None if weighed.weight is None else inner_weight(question, passages)
-    return {
-        "settled": settled,
-        "share": share,
-        "read": read,
-        "weight": 0.0 if weight is None else math.log(max(weight, _LEAST)),
-        "inner": 0.0 if inner is None else math.log(max(inner, _LEAST)),
-        "in steps": float(inner is not None),
-        "sufficiency": best.sufficiency if best else 0.0,
-        "nothing": best.kinds["none"] if best else 0.0,
-        "answerable": answerable,
-        "answerable by yes or no": answerable if parsed.type == "boolean" else 0.0,
-        **_place_features(answer, read_path(question, passages)),
-        "comparison": float(parsed.comparison is not None),
-        "guessed comparison": float(parsed.comparison is not None and not settled),
-        "compared": 0.0 if verdict is None or verdict.answer is None else _log_odds(verdict.probability),
-        "yes or no": float(parsed.type == "boolean"),
-        "words": float(min(len(answer.split()), 10)),
-        "in question": float(stems <= parsed.terms.keys()),
-        "digits": float(has_digit),
-        "no digits": float(parsed.type in ("number", "date", "year") and not has_digit),
-        "digits in a name": float(parsed.type in ("person", "place", "country", "group") and has_digit),
-        "passages": math.log(len(passages)),
-    }
-
-
-def _place_features(answer: str, reading: PathReading) -> dict[str, float]:
-    """Features of where an answer stands: the question's words in its sentence, and its words and names on its page."""
-    parsed, asked = reading.parsed, reading.parsed.terms.keys()
-    sentences = [
-        (page, asked & set(content_stems(page.sentence(page.sentence_at(start)))))
-        for page in reading.pages
-        for start, _ in occurrences(answer, page.text)
-    ]
-    pages = [page for page, _ in sentences] or reading.pages
-    names = [fold(name) for name in parsed.names]
-    named = [sum(name in f"{fold(page.title)} {page.folded}" for name in names) for page in pages]
-    return {
-        "sentence": max((len(near) for _, near in sentences), default=0) / max(1, len(asked)),
-        "coverage": max(share_of(parsed.terms, [page]) for page in pages),
-        "names": max(named) / len(names) if names else 1.0,
-        "files": float(reading.of_documents),
-    }
-
-
-def _log_odds(probability: float) -> float:
-    bounded = min(max(probability, 1 - _SUREST), _SUREST)
-    return math.log(bounded / (1 - bounded))
-
-
-def _probability_of(answer: str, path: Sequence[TitledText], output: EncoderOutput) -> float:
-    """The probability that the encoder reads an answer off a path; less if its span is only a part of it, or more."""
-    plain = normalise(answer)
-    if plain in ("yes", "no"):
-        return output.kinds[plain]
-    spans = [(normalise(span.text(path)), math.exp(span.log_probability)) for span in output.spans]
-    shares = [share if text == plain else _PARTIAL * share for text, share in spans if plain in text or text in plain]
-    return output.kinds["span"] * max(shares, default=0.0)
 
 
 def _most_promising(question: str, passages: Sequence[Passage]) -> list[Passage]:

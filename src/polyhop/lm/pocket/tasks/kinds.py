@@ -10,8 +10,9 @@ import re
 from collections.abc import Sequence
 
 from polyhop.lm.pocket.reading.answer import read_path
+from polyhop.lm.pocket.reading.correctness import correct_probability
 from polyhop.lm.pocket.reading.threshold import settle
-from polyhop.lm.pocket.reading.weighing import correct_probability, weigh_answers
+from polyhop.lm.pocket.reading.weighing import weigh_answers
 from polyhop.lm.pocket.tasks.reading import ANSWER_CONFIDENCE, Fields, Value
 from polyhop.lm.pocket.tasks.resp import memory_of, memory_passages, note
 from polyhop.trace import passages_in

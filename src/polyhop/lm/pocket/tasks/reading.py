@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from polyhop.lm.pocket.reading.answer import UNKNOWN, Solution, read_path
+from polyhop.lm.pocket.reading.correctness import correct_probability
 from polyhop.lm.pocket.reading.judge import extract_span, path_answer, relevance, sufficiency
 from polyhop.lm.pocket.reading.question import parse_question
-from polyhop.lm.pocket.reading.weighing import correct_probability, promises, weigh_answers
+from polyhop.lm.pocket.reading.weighing import promises, weigh_answers
 from polyhop.metrics import cover_em_token
 from polyhop.types import Passage
 
