@@ -185,9 +185,21 @@ Read: TypeAlias = Callable[[str, Sequence[Passage]], "Sequence[Span] | Awaitable
 """A reader: ``(question, passages) -> spans``, best first; sync or async."""
 
 
+class SplitQuestion(Protocol):
+    """A question about something that it only describes, split in two."""
+
+    @property
+    def inner(self) -> str:
+        """The question of what is described."""
+
+    def about(self, name: str) -> str:
+        """Return the rest of the question, about the answer to the inner one."""
+        ...
+
+
 class PathScorer(Protocol):
     """A part that scores paths of passages without a language model; a higher score is better. ``found``: the passages
-    of the first search, best first."""
+    of the first search, best first. It also reads the steps of a question."""
 
     async def scores(
         self, question: str, paths: Sequence[Sequence[Passage]], found: Sequence[Passage]
@@ -207,6 +219,17 @@ class PathScorer(Protocol):
 
     async def leads(self, question: str, path: Sequence[Passage], max_leads: int) -> list[str]:
         """Extract at most ``max_leads`` names to search for next from a path, most probable first."""
+        ...
+
+    async def split(self, question: str) -> SplitQuestion | None:
+        """Split a question about something that it only describes; None for any other."""
+        ...
+
+    async def read_step(
+        self, question: str, passages: Sequence[Passage], known: Sequence[str]
+    ) -> tuple[str, Passage] | None:
+        """Read the answer to a step of a question off one of the passages; None if none of them has it. ``known``: what
+        the step is about, which is no answer to it."""
         ...
 
 

@@ -19,6 +19,7 @@ from polyhop.data.corpora import open_corpus
 from polyhop.errors import CapabilityError, UnknownName
 from polyhop.lm.base import Capabilities
 from polyhop.lm.pocket.paths import likelihood_scores, path_scores
+from polyhop.lm.pocket.reading.descriptions import Split
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.as_retriever import HopsRetriever
 from polyhop.methods.hops import second_query
@@ -52,6 +53,9 @@ class Graph:
         self.queries: list[str] = []
         self.led: list[str] = []
         self.again = ""
+        self.parts: dict[str, str] = {}
+        self.read: dict[str, tuple[str, str]] = {}
+        self.steps: list[tuple[str, str, Sequence[str]]] = []
         self.lm = ScriptedLM({"answer.read": {"answer": "read"}, "answer.cot": {"answer": "known"}})
 
     def search(self, query: str, k: int) -> list[Passage]:
@@ -77,6 +81,17 @@ class Graph:
     async def leads(self, question: str, path: Sequence[Passage], max_leads: int) -> list[str]:
         self.led.append(names(path))
         return [f"{names(path)} first", f"{names(path)} second"][:max_leads]
+
+    async def split(self, question: str) -> Split | None:
+        described = self.parts.get(question)
+        return Split(described, "About ", "") if described else None
+
+    async def read_step(
+        self, question: str, passages: Sequence[Passage], known: Sequence[str]
+    ) -> tuple[str, Passage] | None:
+        self.steps.append((question, names(passages), known))
+        answer, id_ = self.read.get(question, ("", ""))
+        return (answer, passage(id_)) if id_ else None
 
     async def run(self, **chosen: Any) -> Answer:
         async with Pipeline(method="hops", lm=self.lm, retriever=self, path_scorer=self, **chosen) as pipeline:
@@ -192,6 +207,62 @@ def test_the_second_query_is_a_name_and_what_no_passage_has_said() -> None:
     assert second_query(QUESTION, (FILM,), "Ann Lee") == "Ann Lee town director born"
     assert second_query(QUESTION, (FILM, PERSON), "Elstow") == "Elstow town director"
     assert second_query("", (FILM,), "Ann Lee") == "Ann Lee"
+
+
+# --- in steps ---------------------------------------------------------------------------------------------------
+
+
+def graph_in_steps() -> Graph:
+    """Two hops before the last question: who, then where."""
+    graph = Graph("a b c d e", {"a": "b"}, {"a": 2.0, "a b": 3.0, "c": 1.0})
+    graph.again = "f g h"
+    graph.parts = {"Q": "which town", "which town": "who"}
+    graph.read = {"who": ("Ann", "f"), "About Ann": ("Ost", "g"), "About Ost": ("1912", "h")}
+    return graph
+
+
+async def test_the_passages_of_the_steps_come_after_the_best_path() -> None:
+    graph = graph_in_steps()
+    answer = await graph.run(requery=0, steps=2)
+    assert graph.queries == ["Q", "who", "About Ann", "About Ost"]
+    assert graph.steps == [("who", "f g", ()), ("About Ann", "f g", ("Ann",)), ("About Ost", "f g", ("Ost",))]
+    assert names(answer.passages) == "a b f g h c d e"
+    read = [(data["question"], data["answer"], data["passage"]) for name, data in notes(answer) if name == "step"]
+    assert read == [("who", "Ann", "f"), ("About Ann", "Ost", "g"), ("About Ost", "1912", "h")]
+    assert ("split", {"question": "Q", "inner": "which town"}) in notes(answer)
+
+
+async def test_a_step_without_an_answer_ends_them() -> None:
+    graph = graph_in_steps()
+    del graph.read["who"]
+    answer = await graph.run(requery=0)
+    assert (graph.queries, names(answer.passages)) == (["Q", "who"], "a b c d e")
+    graph = graph_in_steps()
+    del graph.read["About Ost"]
+    answer = await graph.run(requery=0)
+    assert (graph.queries[1:], names(answer.passages[:4])) == (["who", "About Ann", "About Ost"], "a b f g")
+
+
+async def test_a_question_that_describes_itself_is_split_three_times_at_most() -> None:
+    graph = graph_in_steps()
+    graph.parts = {"Q": "Q"}
+    graph.read = {"Q": ("Ann", "f")}
+    await graph.run(requery=0)
+    assert graph.queries == ["Q", "Q", "About Ann", "About Ann", "About Ann"]
+
+
+@pytest.mark.parametrize("chosen", [{"steps": 0}, {"scorer": "reasons"}, {"scorer": "likelihood"}], ids=str)
+async def test_no_steps_are_read(chosen: dict[str, Any]) -> None:
+    graph = graph_in_steps()
+    answer = await graph.run(requery=0, **chosen)
+    assert (graph.queries, graph.steps, names(answer.passages)) == (["Q"], [], "a b c d e")
+
+
+async def test_a_question_that_describes_nothing_has_no_steps() -> None:
+    graph = graph_in_steps()
+    graph.parts = {}
+    assert names((await graph.run(requery=0)).passages) == "a b c d e"
+    assert (graph.queries, graph.steps) == (["Q"], [])
 
 
 @pytest.mark.parametrize("scorer", ["pocket", "reasons", "likelihood"])

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from polyhop.common.turns import timed
 from polyhop.trace import Note
 from polyhop.trace.recorder import Recorder
-from polyhop.types import Passage, PathScorer
+from polyhop.types import Passage, PathScorer, SplitQuestion
 
 Paths = Sequence[Sequence[Passage]]
-SCORED, LED = "path scoring", "leads"
+SCORED, LED, SPLIT, READ = "path scoring", "leads", "split", "step"
 """The names of its notes."""
 
 
@@ -35,6 +35,24 @@ class RecordedPathScorer:
         names, step.own = await timed(self.scorer.leads(question, path, max_leads))
         self.recorder.close(step, Note, name=LED, data={"names": names})
         return names
+
+    async def split(self, question: str) -> SplitQuestion | None:
+        """Split a question about something that it only describes."""
+        step = self.recorder.open()
+        parts, step.own = await timed(self.scorer.split(question))
+        self.recorder.close(step, Note, name=SPLIT, data={"question": question, "inner": parts and parts.inner})
+        return parts
+
+    async def read_step(
+        self, question: str, passages: Sequence[Passage], known: Sequence[str]
+    ) -> tuple[str, Passage] | None:
+        """Read the answer to a step of a question off one of the passages."""
+        step = self.recorder.open()
+        read, step.own = await timed(self.scorer.read_step(question, passages, known))
+        answer, passage = read or (None, None)
+        data = {"question": question, "answer": answer, "passage": passage and passage.id}
+        self.recorder.close(step, Note, name=READ, data=data)
+        return read
 
     def linear_scores(self, question: str, paths: Paths, found: Sequence[Passage]) -> Sequence[float]:
         """Score each path with a linear model alone."""

@@ -6,7 +6,10 @@ PathRetriever (Asai et al., "Learning to Retrieve Reasoning Paths over Wikipedia
 small trained scorer judges a path, passage by passage. From Baleen (Khattab et al., "Baleen: Robust Multi-Hop Reasoning
 at Scale via Condensed Retrieval", 2021) and MDR (Xiong et al., 2021): the second query, made of the question and the
 passages found (``requery``): a name that the built-in reader extracts from the path, and the words of the question that
-the path does not contain.
+the path does not contain. From IRCoT (Trivedi et al., "Interleaving Retrieval with Chain-of-Thought Reasoning for
+Knowledge-Intensive Multi-Step Questions", 2023): answers lead to the next search (``steps``), here without a model: a
+question about something that it only describes is split, and the passages that its steps are read off come after the
+best path.
 Settled here: ``scorer=pocket`` is the path scorer that the run was given (``lm/pocket/paths.py``), the only one with
 second queries; ``reasons`` is its linear model alone, ``likelihood`` the likelihood of the question, ``ppr``
 personalised PageRank over the links, ``promptrank`` PromptRank's score at its defaults, the only one by a language
@@ -54,7 +57,10 @@ PPR_DAMPING = 0.5
 SCORE_DECIMALS = 4
 """Decimal places of a path's score."""
 
-RANKING = ("first", "keep", "links", "hops", "requery", "leads", "requeried", "scorer")
+MAX_SPLITS = 3
+"""The most times that a question is split, one part inside the other."""
+
+RANKING = ("first", "keep", "links", "hops", "requery", "leads", "requeried", "steps", "scorer")
 """The settings that the ranking of passages reads."""
 
 
@@ -82,6 +88,7 @@ async def hops(
     requery: NonNegative = 3,  # number of hits of each second query that extend a path
     leads: NonNegative = 2,  # second queries per path: names that pocket's reader finds in it
     requeried: NonNegative = 3,  # number of best paths of each length that get second queries
+    steps: NonNegative = 5,  # hits read for each step of a question about something that it only describes
     scorer: ScorerName = "pocket",  # the scorer of paths
     k: Positive = 5,  # number of passages read
     style: Style = "direct",
@@ -92,7 +99,7 @@ async def hops(
     """Follow links from the first hits, rank the paths, and read the best passages."""
     ranking, statistics = await ranked_by_paths(
         question, run, first=first, keep=keep, links=links, hops=hops,
-        requery=requery, leads=leads, requeried=requeried, scorer=scorer,
+        requery=requery, leads=leads, requeried=requeried, steps=steps, scorer=scorer,
     )  # fmt: skip
     answer = await answered_from(
         question, run, ranking, k=k, style=style, shots=shots, context_tokens=context_tokens, rank_limit=rank_limit
@@ -102,10 +109,12 @@ async def hops(
 
 async def ranked_by_paths(
     question: str, run: Run, *, first: int, keep: int, links: int, hops: int,
-    requery: int, leads: int, requeried: int, scorer: ScorerName,
+    requery: int, leads: int, requeried: int, steps: int, scorer: ScorerName,
 ) -> tuple[list[Passage], dict[str, Any]]:  # fmt: skip
-    """Rank all passages found by the best path of each; also return the number of paths scored."""
+    """Rank all passages found by the best path of each; those that the steps of the question are read off come after
+    the best path. Also return the number of paths scored."""
     found: list[Passage] = []
+    read: list[Passage] = []
     path_scorer = scorer_named(scorer, question, run, found)
 
     async def expand(path: Path) -> list[Passage]:
@@ -125,11 +134,41 @@ async def ranked_by_paths(
     with run.gathering():
         found += await run.search(question, first)
         await beam_search(found, path_scorer, expand, beam_width=keep, max_hops=hops)
+        if scorer == "pocket" and steps:
+            read += [passage for _, passage in await read_in_steps(question, run, steps)]
     paths = sorted(path_scorer.scores, key=lambda path: (-path_scorer.scores[path], [passage.id for passage in path]))
     run.note("paths", ranked=[{"passages": [p.id for p in path], "score": path_scorer.scores[path]} for path in paths])
     worth = {passage: path_scorer.scores[best] for passage, (best, *_) in paths_of(paths).items()}
     ranking = sorted(worth, key=lambda passage: (-worth[passage], passage.id))
-    return list(dict.fromkeys((*ranking, *found))), {"paths scored": len(paths)}
+    best = ranking[: len(paths[0])] if paths else []
+    return list(dict.fromkeys((*best, *read, *ranking, *found))), {"paths scored": len(paths)}
+
+
+async def read_in_steps(
+    question: str, run: Run, hits: int, known: tuple[str, ...] = (), depth: int = 0
+) -> list[tuple[str, Passage]]:
+    """Answer a question about something that it only describes step by step: first what that is, then the rest of the
+    question about it. Each step is searched for, and read off the best of its hits.
+
+    Args:
+        question: the question, or a part of it.
+        run: the question's run.
+        hits: the number of hits that are read for a step.
+        known: the answers on the way, which answer no later step.
+        depth: how often the question was split before.
+
+    Returns:
+        The answer of each step, and the passage that it is read off; none if the question describes nothing.
+    """
+    parts = await run.path_scorer.split(question) if depth < MAX_SPLITS else None
+    if parts is None:
+        read = await run.path_scorer.read_step(question, await run.search(question, hits), known) if depth else None
+        return [read] if read else []
+    steps = await read_in_steps(parts.inner, run, hits, known, depth + 1)
+    if not steps:
+        return []
+    name, _ = steps[-1]
+    return steps + await read_in_steps(parts.about(name), run, hits, (*known, name), depth + 1)
 
 
 def scorer_named(scorer: ScorerName, question: str, run: Run, found: Sequence[Passage]) -> Scorer:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from polyhop.common.turns import in_thread
 from polyhop.readers.base import locate
 from polyhop.types import BlindReading, Kind, Passage, Span
+
+if TYPE_CHECKING:
+    from polyhop.lm.pocket.reading.descriptions import Split
 
 
 class PocketReader:
@@ -45,7 +49,8 @@ class PocketSupportReader:
     def _read(self, question: str, passages: list[Passage], kind: Kind) -> BlindReading:
         from polyhop.lm.pocket.encoder.cache import MAX_PASSAGES
         from polyhop.lm.pocket.reading.answer import UNKNOWN
-        from polyhop.lm.pocket.reading.weighing import reading_features, weigh_answers
+        from polyhop.lm.pocket.reading.correctness import reading_features
+        from polyhop.lm.pocket.reading.weighing import weigh_answers
         from polyhop.lm.pocket.tasks import do
         from polyhop.lm.pocket.tasks.reading import ANSWER_CONFIDENCE
 
@@ -59,7 +64,8 @@ class PocketSupportReader:
 
 
 class PocketPathScorer:
-    """Scores paths by pocket's linear model and its encoder (``lm/pocket/paths.py``)."""
+    """Scores paths by pocket's linear model and its encoder (``lm/pocket/paths.py``); splits questions and reads their
+    steps by the encoder."""
 
     async def scores(self, question: str, paths: Sequence[Sequence[Passage]], found: Sequence[Passage]) -> list[float]:
         """Score each path with the linear model and the encoder, off the event loop."""
@@ -84,3 +90,17 @@ class PocketPathScorer:
         from polyhop.lm.pocket import paths as scorers
 
         return await in_thread(scorers.leads, question, path, max_leads)
+
+    async def split(self, question: str) -> Split | None:
+        """Split a question about something that it only describes, off the event loop."""
+        from polyhop.lm.pocket.reading import descriptions
+
+        return await in_thread(descriptions.split, question)
+
+    async def read_step(
+        self, question: str, passages: Sequence[Passage], known: Sequence[str]
+    ) -> tuple[str, Passage] | None:
+        """Read the answer to a step of a question off one of the passages, off the event loop."""
+        from polyhop.lm.pocket.reading import documents
+
+        return await in_thread(documents.read_step, question, passages, known)

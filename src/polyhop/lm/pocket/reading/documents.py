@@ -85,6 +85,18 @@ def read_singly(question: str, passages: Sequence[Passage], known: Sequence[str]
     return sorted(best.values(), key=lambda weighed: -weighed[1])
 
 
+def read_step(question: str, passages: Sequence[Passage], known: Sequence[str] = ()) -> tuple[str, Passage] | None:
+    """The best answer read off single passages, and the passage; None if none of them has one."""
+    predict(question, [[passage] for passage in passages])  # in one batch
+    read = [
+        (weight, answer, passage)
+        for passage in passages
+        for answer, weight, _ in read_singly(question, [passage], known)[:1]
+    ]
+    _, answer, passage = max(read, key=lambda each: each[0], default=(0.0, "", None))
+    return (answer, passage) if passage else None
+
+
 def _widened(shares: Mapping[str, float]) -> Mapping[str, float]:
     """The probabilities of answers, with that of the best one added to that of a slightly wider one, if there is one
     at least half as probable.
