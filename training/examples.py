@@ -57,7 +57,7 @@ def reading(data: Path, chance: random.Random) -> Iterator[Example]:
 
 
 def relevance(data: Path, chance: random.Random) -> Iterator[Example]:
-    """Sentences that answer a question, and as many times three of the same question that do not."""
+    """Sentences that answer a question, and three times as many for the same question that do not."""
     for name, most in RELEVANCE.items():
         groups = defaultdict(list)
         for row in lines(data / "reader" / f"{name}.jsonl.gz"):

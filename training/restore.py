@@ -23,14 +23,11 @@ from training.network import Network, Shape, trained
 
 PARTS = {"attended": "out", "raised": "up", "lowered": "down"}
 """Our linear maps by their name in the graph; ``attend`` holds three."""
-RENAMED = {"told": "attended", "places": "positions"}
-"""Parts of names in the built-in model's graph, and what they are called now."""
 
 
 def tensors_of(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
     """The tensors of a graph of ``training.export``, by name."""
-    tensors = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
-    return {".".join(RENAMED.get(part, part) for part in name.split(".")): each for name, each in tensors.items()}
+    return {each.name: numpy_helper.to_array(each) for each in graph.initializer}
 
 
 def shape_of(graph: onnx.GraphProto) -> Shape:

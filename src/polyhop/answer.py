@@ -316,14 +316,16 @@ def location_of(passage: Passage) -> str:
     >>> metadata = {"source": "report.pdf", "page": 3, "last_page": 4, "heading": "Findings"}
     >>> location_of(Passage("1", "Report › Findings", "", metadata=metadata))
     'report.pdf, pp. 3–4'
-    >>> location_of(Passage("1", "Report", "", metadata=metadata)), location_of(Passage("2", "Ada", ""))
-    ('report.pdf, pp. 3–4, Findings', '')
+    >>> location_of(Passage("1", "Findings", "", metadata=metadata)), location_of(Passage("2", "Ada", ""))
+    ('report.pdf, pp. 3–4', '')
+    >>> location_of(Passage("1", "Report", "", metadata=metadata))
+    'report.pdf, pp. 3–4, Findings'
     """
     source, page, last, heading = (passage.metadata.get(name) for name in ("source", "page", "last_page", "heading"))
     if not isinstance(source, str):
         return ""
     pages = f"pp. {page}–{last}" if last else f"p. {page}" if page else ""
-    is_named = isinstance(heading, str) and passage.title.endswith(f"{SECTION}{heading}")
+    is_named = isinstance(heading, str) and f"{SECTION}{passage.title}".endswith(f"{SECTION}{heading}")
     return ", ".join(part for part in (source, pages, None if is_named else heading) if part)
 
 

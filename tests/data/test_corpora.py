@@ -179,7 +179,9 @@ def test_a_missing_file_or_unknown_format_is_an_error(tmp_path: Path) -> None:
         open_corpus(tmp_path / "wiki.table")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "picture.png").write_bytes(b"")
-    with pytest.raises(DataError, match=r"no corpus in this folder; it holds picture\.png\. Accepted: JSON lines"):
+    with pytest.raises(
+        DataError, match=r"no corpus in this folder; it holds picture\.png\. Accepted in a folder: documents"
+    ):
         open_corpus(tmp_path / "other")
 
 

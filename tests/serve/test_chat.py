@@ -232,6 +232,7 @@ async def test_a_follow_up_that_nobody_can_rewrite_says_that_the_last_message_wa
     assert (ours(response)["question"], ours(response)["unread"]) == ("And its capital?", 4)
     assert response.choices[0].message.content is not None
     assert LAST_ALONE in response.choices[0].message.content
+    assert LAST_ALONE in ours(response)["notice"]
     service = Service({"towns": TOWNS}, method="one-r", lm="pocket")
     answered = await service.ask(AskRequest(ASKED, conversation=(("user", "Hello"), ("assistant", "Oslo"))))
     await service.aclose()

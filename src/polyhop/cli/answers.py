@@ -73,13 +73,13 @@ def entries(answer: Answer, *, plain: bool) -> Iterator[Entry]:
 
 
 def _print_not_cited(answer: Answer, to: Console) -> None:
-    """Print what was read and is not cited: the titles, or for an answer that is not supported also excerpts of the
-    nearest passages."""
+    """Print what was found or read and is not cited: the titles, or for an answer that is not supported also excerpts
+    of the nearest passages."""
     shown = answer.not_cited[:_MAX_NOT_CITED]
     more = len(answer.not_cited) - len(shown)
     titles = "; ".join(title_and_location(passage) for passage in shown) + (f"; and {more} more" if more else "")
     if answer.citations:
-        print_prose(Text(f"Read, not cited: {titles}", style="dim"), to)
+        print_prose(Text(f"Found or read, not cited: {titles}", style="dim"), to)
         return
     to.print(Text("Nearest passages:", style="dim"))
     for passage in shown[:MAX_NEAREST]:

@@ -167,7 +167,8 @@ def _from_folder(folder: Path, skip_bad: bool) -> Corpus:
     if next(document_files(folder), None):
         return _from_documents(folder, skip_bad)
     seen = ", ".join(sorted(entry.name for entry in folder.iterdir())[:8]) or "nothing"
-    raise DataError(f"no corpus in this folder; it holds {seen}. Accepted: {FORMATS}.", folder)
+    accepted = "documents (.txt, .md, .html, .pdf, .docx, …; see docs/corpora.md), corpus.jsonl, or an index"
+    raise DataError(f"no corpus in this folder; it holds {seen}. Accepted in a folder: {accepted}.", folder)
 
 
 def _from_documents(path: Path, skip_bad: bool) -> Corpus:

@@ -1,20 +1,23 @@
 """hops: a first search, the links of its passages, and a ranking of the paths of both; then one reading.
 
-Polyhop's own method: multi-hop retrieval without a language model. Borrowed from PromptRank (Khalifa et al., 2023, §2):
-the beam of paths, each extended by the links of its last passage; a passage has the score of its best path. From
-PathRetriever (Asai et al., "Learning to Retrieve Reasoning Paths over Wikipedia Graph for Question Answering", 2020): a
-small trained scorer judges a path, passage by passage. From Baleen (Khattab et al., "Baleen: Robust Multi-Hop Reasoning
-at Scale via Condensed Retrieval", 2021) and MDR (Xiong et al., 2021): the second query, made of the question and the
-passages found (``requery``): a name that the built-in reader extracts from the path, and the words of the question that
-the path does not contain. From IRCoT (Trivedi et al., "Interleaving Retrieval with Chain-of-Thought Reasoning for
-Knowledge-Intensive Multi-Step Questions", 2023): answers lead to the next search (``steps``), here without a model: a
-question about something that it only describes is split, and the passages that its steps are read off come after the
-best path.
+Polyhop's own method: multi-hop retrieval without a language model. Followed:
+
+* PromptRank (Khalifa et al., 2023, §2): the beam of paths, each extended by the links of its last passage; a passage
+  has the score of its best path.
+* PathRetriever (Asai et al., "Learning to Retrieve Reasoning Paths over Wikipedia Graph for Question Answering", 2020):
+  a small trained scorer judges a path, passage by passage.
+* Baleen (Khattab et al., "Baleen: Robust Multi-Hop Reasoning at Scale via Condensed Retrieval", 2021) and MDR (Xiong
+  et al., 2021): the second query, made of the question and the passages found (``requery``): a name that the built-in
+  reader extracts from the path, and the words of the question that the path does not contain.
+* IRCoT (Trivedi et al., "Interleaving Retrieval with Chain-of-Thought Reasoning for Knowledge-Intensive Multi-Step
+  Questions", 2023): an answer leads to the next search (``steps``), here without a language model. A question about
+  something that it only describes is split, and the passages that its steps are read off come after the best path.
+
 Settled here: ``scorer=pocket`` is the path scorer that the run was given (``lm/pocket/paths.py``), the only one with
-second queries; ``reasons`` is its linear model alone, ``likelihood`` the likelihood of the question, ``ppr``
+second queries and steps; ``reasons`` is its linear model alone, ``likelihood`` the likelihood of the question, ``ppr``
 personalised PageRank over the links, ``promptrank`` PromptRank's score at its defaults, the only one by a language
-model. A path's score has four decimal places; passages
-with equal scores are ordered by id. The defaults were chosen on training questions.
+model. A path's score has four decimal places; passages with equal scores are ordered by id. The defaults were chosen on
+training questions.
 
 Example: "In which town was the director of Dark Mill born?" finds the film's page, which says who directed it and
 links to Ann Lee. Her page shares only "born" with the question; it ranks second for the path that leads to it.
@@ -111,11 +114,11 @@ async def ranked_by_paths(
     question: str, run: Run, *, first: int, keep: int, links: int, hops: int,
     requery: int, leads: int, requeried: int, steps: int, scorer: ScorerName,
 ) -> tuple[list[Passage], dict[str, Any]]:  # fmt: skip
-    """Rank all passages found by the best path of each; those that the steps of the question are read off come after
-    the best path. Also return the number of paths scored."""
+    """Rank all passages found: those of the best path, those that the steps of the question are read off, then the
+    others by their best path. Also return the number of paths scored."""
     found: list[Passage] = []
-    read: list[Passage] = []
-    path_scorer = scorer_named(scorer, question, run, found)
+    read_off: list[Passage] = []
+    beam_scorer = scorer_named(scorer, question, run, found)
 
     async def expand(path: Path) -> list[Passage]:
         targets = linked(path, run)
@@ -125,30 +128,31 @@ async def ranked_by_paths(
             targets = sorted(targets, key=lambda target: -by_target[target])[:links]
         if scorer != "pocket" or not requery:
             return targets
-        same_length = [scored for scored in path_scorer.scores if len(scored) == len(path)]
-        if path in ranked(same_length, path_scorer.scores)[:requeried]:
+        same_length = [scored for scored in beam_scorer.scores if len(scored) == len(path)]
+        if path in ranked(same_length, beam_scorer.scores)[:requeried]:
             for name in await run.path_scorer.leads(question, path, leads):
                 targets += await run.search(second_query(question, path, name), requery)
         return targets
 
     with run.gathering():
         found += await run.search(question, first)
-        await beam_search(found, path_scorer, expand, beam_width=keep, max_hops=hops)
+        await beam_search(found, beam_scorer, expand, beam_width=keep, max_hops=hops)
         if scorer == "pocket" and steps:
-            read += [passage for _, passage in await read_in_steps(question, run, steps)]
-    paths = sorted(path_scorer.scores, key=lambda path: (-path_scorer.scores[path], [passage.id for passage in path]))
-    run.note("paths", ranked=[{"passages": [p.id for p in path], "score": path_scorer.scores[path]} for path in paths])
-    worth = {passage: path_scorer.scores[best] for passage, (best, *_) in paths_of(paths).items()}
-    ranking = sorted(worth, key=lambda passage: (-worth[passage], passage.id))
-    best = ranking[: len(paths[0])] if paths else []
-    return list(dict.fromkeys((*best, *read, *ranking, *found))), {"paths scored": len(paths)}
+            read_off += [passage for _, passage in await read_in_steps(question, run, steps)]
+    scores = beam_scorer.scores
+    paths = sorted(scores, key=lambda path: (-scores[path], [passage.id for passage in path]))
+    run.note("paths", ranked=[{"passages": [p.id for p in path], "score": scores[path]} for path in paths])
+    score_of = {passage: scores[best] for passage, (best, *_) in paths_of(paths).items()}
+    by_score = sorted(score_of, key=lambda passage: (-score_of[passage], passage.id))
+    best_path = by_score[: len(paths[0])] if paths else []
+    return list(dict.fromkeys((*best_path, *read_off, *by_score, *found))), {"paths scored": len(paths)}
 
 
 async def read_in_steps(
     question: str, run: Run, hits: int, known: tuple[str, ...] = (), depth: int = 0
 ) -> list[tuple[str, Passage]]:
-    """Answer a question about something that it only describes step by step: first what that is, then the rest of the
-    question about it. Each step is searched for, and read off the best of its hits.
+    """Answer, in steps, a question about something that it only describes: first the question of what that is, then
+    the rest of the question about the answer. Each step is searched for, and read off its best hit.
 
     Args:
         question: the question, or a part of it.

@@ -69,27 +69,27 @@ class PocketPathScorer:
 
     async def scores(self, question: str, paths: Sequence[Sequence[Passage]], found: Sequence[Passage]) -> list[float]:
         """Score each path with the linear model and the encoder, off the event loop."""
-        from polyhop.lm.pocket import paths as scorers
+        from polyhop.lm.pocket import paths as pocket_paths
 
-        return await in_thread(scorers.path_scores, question, paths, found)
+        return await in_thread(pocket_paths.path_scores, question, paths, found)
 
     def linear_scores(self, question: str, paths: Sequence[Sequence[Passage]], found: Sequence[Passage]) -> list[float]:
         """Score each path with the linear model alone."""
-        from polyhop.lm.pocket import paths as scorers
+        from polyhop.lm.pocket import paths as pocket_paths
 
-        return scorers.linear_scores(question, paths, found)
+        return pocket_paths.linear_scores(question, paths, found)
 
     def likelihood_scores(self, question: str, paths: Sequence[Sequence[Passage]]) -> list[float]:
         """Score each path by the likelihood of the question's words after it."""
-        from polyhop.lm.pocket import paths as scorers
+        from polyhop.lm.pocket import paths as pocket_paths
 
-        return scorers.likelihood_scores(question, paths)
+        return pocket_paths.likelihood_scores(question, paths)
 
     async def leads(self, question: str, path: Sequence[Passage], max_leads: int) -> list[str]:
         """Extract names to search for next from a path, off the event loop."""
-        from polyhop.lm.pocket import paths as scorers
+        from polyhop.lm.pocket import paths as pocket_paths
 
-        return await in_thread(scorers.leads, question, path, max_leads)
+        return await in_thread(pocket_paths.leads, question, path, max_leads)
 
     async def split(self, question: str) -> Split | None:
         """Split a question about something that it only describes, off the event loop."""

@@ -234,6 +234,8 @@ def _reading(turn: Turn, response: AskResponse) -> str | None:
 def extension(turn: Turn, response: AskResponse) -> dict[str, Any]:
     """Return the field ``polyhop``: everything that OpenAI's format has no field for."""
     row = answer_row(response)
+    if notices := [notice for notice in (row.get("notice"), _reading(turn, response)) if notice]:
+        row["notice"] = " ".join(notices)
     titles = {reference.passage.id: reference.passage.title for reference in references(response.answer)}
     return {
         **{name: row[name] for name in _ANSWER_FIELDS if name in row},

@@ -121,7 +121,7 @@ export function sources(story) {
     "section.sources",
     {},
     list("Sources", [...cited].map(([id, all]) => source(story, id, all))),
-    list(cited.size ? "Read, not cited" : "Nearest passages", read.map((id) => source(story, id, []))),
+    list(cited.size ? "Found or read, not cited" : "Nearest passages", read.map((id) => source(story, id, []))),
   );
 }
 

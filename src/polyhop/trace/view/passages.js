@@ -38,7 +38,7 @@ export function found(words, text) {
 export function locationOf({ title = "", metadata = {} }) {
   const { source, page, last_page: last, heading } = metadata;
   if (typeof source !== "string") return "";
-  return [source, last ? `pp. ${page}–${last}` : page ? `p. ${page}` : "", title.endsWith(` › ${heading}`) ? "" : heading].filter(Boolean).join(", ");
+  return [source, last ? `pp. ${page}–${last}` : page ? `p. ${page}` : "", ` › ${title}`.endsWith(` › ${heading}`) ? "" : heading].filter(Boolean).join(", ");
 }
 
 /** A passage as an article; `words`, such as a node's answer, are marked besides the spans that the story used. */

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from polyhop.lm.pocket.reading.documents import answers_of_documents, described, fit, read_singly
+from polyhop.lm.pocket.reading.documents import answers_of_documents, described, fit, read_singly, read_step
 from polyhop.lm.pocket.reading.question import parse_question
 from polyhop.lm.pocket.reading.weighing import best_answer
 from polyhop.types import Passage
@@ -33,8 +33,14 @@ def test_what_a_question_is_about_is_no_answer() -> None:
     assert not any("Kuhn" in name for name in names)
 
 
+def test_a_step_is_read_off_the_passage_that_tells_it() -> None:
+    assert read_step("Which nurse found the key?", [STAFF, KEYS]) == ("Ida Kuhn", KEYS)
+    assert read_step("Where does Ida Kuhn live?", [KEYS, STAFF], known=["Ida Kuhn"]) == ("Larn", STAFF)
+
+
 def test_nothing_is_read_off_nothing() -> None:
     assert answers_of_documents(QUESTION, []) == []
+    assert read_step(QUESTION, []) is None
 
 
 def test_a_new_value_is_preferred() -> None:

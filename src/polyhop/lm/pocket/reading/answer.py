@@ -216,8 +216,8 @@ def _undecided(
     pages: Sequence[ParsedPassage],
     of_documents: bool,
 ) -> Solution:
-    """Read the answer to a comparison that values do not decide: nothing if two values are a draw, or if only they
-    could tell; else the one of the two things that reads best."""
+    """Answer a comparison that values do not decide: what both things have in common is read, and of a choice the thing
+    that reads best is the answer. A draw stays open, as does a claim that only values could decide."""
     if comparison.how in ("same", "both", "common"):
         return _read(parsed, None, pages, (), verdict, of_documents)
     names = [side.name for side in verdict.sides]

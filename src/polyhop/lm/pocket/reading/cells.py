@@ -19,7 +19,7 @@ _PRESENT = re.compile(r"\b(?:now|nowadays|these days|at present|currently|still|
 _ENOUGH = 0.6  # share of the question's words that row, column and title hold
 _LEAD = 0.1  # of the best cell before the next value
 _TITLE = 0.5  # weight of the title's words beside those of the row
-_FITS = 0.1  # for a value of the type asked for; as much off for another
+_TYPE_BONUS = 0.1  # added for a value of the type asked for, subtracted for any other
 _KINDS = {
     "person": {"name", "quoted"}, "place": {"name"}, "country": {"name", "people"}, "group": {"name"},
     "date": {"date", "year", "number"}, "year": {"year", "date"}, "number": {"number", "year"},
@@ -96,7 +96,7 @@ def _score(parsed: ParsedQuestion, asked: Mapping[str, float], row: Sequence[Cel
         return 0.0
     kinds = {mention.kind for mention in cell.page.mentions if cell.value.start <= mention.first < cell.value.stop}
     fitting = _KINDS.get(parsed.type, set())
-    fits = 0.0 if not fitting else _FITS if kinds & fitting else -_FITS
+    fits = 0.0 if not fitting else _TYPE_BONUS if kinds & fitting else -_TYPE_BONUS
     if not column and fits <= 0:
         return 0.0
     row_share = sum(parsed.terms[stem] for stem in named - column)

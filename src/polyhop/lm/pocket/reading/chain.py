@@ -192,8 +192,7 @@ def _subject_at(text: str, start: int) -> tuple[int, int] | None:
     return found if found and found[0] - start <= 5 else None
 
 
-# --- chains followed
-# ---------------------------------------------------------------------------------------------------
+# --- chains followed --------------------------------------------------------------------------------------------------
 
 
 _MIN_SIMILARITY = 0.6  # of a name to a title

@@ -19,7 +19,7 @@ from polyhop.types import Passage
 _STEPS_WEIGHT = 3.0  # of an answer found in two steps, beside one read at once
 _MAX_STEPS = 3  # descriptions inside each other
 _MAX_DESCRIBED = 3  # answers to the inner question that are followed
-_LEAST_DESCRIBED = 0.2  # of the weight of the best one: the least of one that is followed
+_LEAST_DESCRIBED = 0.2  # minimum weight of one that is followed, as a share of the best one's
 _NEWER = re.compile(
     r"\b(?:now|new|instead|currently|at present|as of|since|finally|after all|no longer|any ?more|rather than"
     r"|mov(?:es|ed)|chang(?:es|ed)|replac(?:es|ed|ing)|swapped|extended|prolonged|postponed|brought forward|corrected"
@@ -33,9 +33,9 @@ _OLDER = re.compile(
     re.IGNORECASE,
 )
 _NEWER_WEIGHT, _OLDER_WEIGHT = 2.2, 0.6  # times the weight of what a sentence says is new, or old
-_WIDER = 0.5  # times the probability of an answer that a wider one needs to take its place
+_WIDER = 0.5  # minimum probability of a wider answer that replaces an answer, as a share of that answer's
 _MORE_WORDS = 3  # at most, of a wider answer
-_MISFIT = 0.3  # times the weight of a number or a time where a name is asked for, and of a question
+_MISFIT = 0.3  # factor for a number or a time where a name is asked for, and for a question as an answer
 _TIME = re.compile(
     r"(?:(?:on|every|each|at) )?(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|\w{3,7} o['’]clock|noon|midnight)"
     r"(?: (?:mornings?|afternoons?|evenings?|nights?))?",

@@ -1,5 +1,4 @@
-"""Judging paths and answers: relevance and sufficiency of a path, the best answer among many passages and the
-probability that it is correct, and the answer span of one passage.
+"""Judging paths: relevance and sufficiency of a path, its answer, and the answer span of one passage.
 
 Relevance and sufficiency are small logistic models over features that a person could name, fitted by
 ``benchmarks/pocket_fit.py`` and blended with the encoder's prediction. A third model, of rules alone, tells which paths
@@ -144,7 +143,7 @@ def relevance(reading: PathReading) -> float:
 
 def sufficiency(reading: PathReading) -> float:
     """The probability that a path suffices to answer the question; 0 if it gives no answer."""
-    if not reading.pages or _lacks_values(reading):
+    if not reading.pages or lacks_values(reading):
         return 0.0
     solution = reading.solution
     undecided = solution.verdict is not None and solution.verdict.answer is None and not solution.ranked
@@ -159,7 +158,7 @@ def sufficiency(reading: PathReading) -> float:
 
 def may_suffice(reading: PathReading) -> bool:
     """False for a path of articles that does not suffice by rules, whatever the encoder would say."""
-    if not reading.pages or _lacks_values(reading):
+    if not reading.pages or lacks_values(reading):
         return False
     if reading.of_documents or reading.outline.answer is None:
         return True
@@ -173,15 +172,17 @@ def answerable(reading: PathReading) -> float:
     return _probability(reading.output.answerable)
 
 
-def _lacks_values(reading: PathReading) -> bool:
-    """True for a comparison that values on a path of articles do not decide, and that cannot be read off it either: a
-    choice, or one with a thing that the path does not mention."""
-    comparison, verdict = reading.parsed.comparison, reading.outline.verdict
-    if reading.of_documents or comparison is None or verdict is None or verdict.answer is not None:
+def lacks_values(reading: PathReading) -> bool:
+    """True for a comparison that values on a path do not decide, and that cannot be read off it either: one with a
+    thing that the path does not mention, or a choice; over own documents, which decide some choices in words, only a
+    choice by values."""
+    comparison = reading.parsed.comparison
+    verdict = (reading.solution if reading.of_documents else reading.outline).verdict
+    if comparison is None or verdict is None or verdict.answer is not None:
         return False
     texts = [f"{fold(page.title)} {page.folded}" for page in reading.pages]
     named = all(any(fold(side.name) in text for text in texts) for side in verdict.sides)
-    return comparison.how == "choice" or not named
+    return not named or (comparison.how == "choice" and (not reading.of_documents or comparison.what == "value"))
 
 
 def log_odds(table: dict[str, float], features: dict[str, float]) -> float:

@@ -47,8 +47,8 @@ class Choice(NamedTuple):
 
 
 def choose(comparison: Comparison, left: Sequence[Fact], right: Sequence[Fact], *, read: bool = False) -> Choice | None:
-    """Choose the pair of quantities that decides a comparison; None if nothing is stated of one of the things, or both
-    ways alike. ``read``: the encoder has read the facts."""
+    """Choose the pair of quantities that decides a comparison; None if no quantity is stated of one of the things, or
+    two outcomes are as likely. ``read``: the encoder has read the facts."""
     pairs = list(pairs_of(comparison, left, right))
     features = (*(pair.features for pair in pairs), nothing(comparison))
     table = weights().read_pair if read else weights().pair

@@ -21,7 +21,7 @@ _TYPE_OF_WORD: dict[str, AnswerType] = {
     "who": "person", "whom": "person", "whose": "person", "where": "place", "when": "date", "why": "reason",
 }  # fmt: skip
 # Words after "how" that ask for a number; any other asks for a manner.
-_MEASURES = frozenset("many much long old tall high far large big deep wide heavy fast often big".split())
+_MEASURES = frozenset("many much long old tall high far large big deep wide heavy fast often".split())
 # In "what is the name of the band" these nouns point to the noun after "of".
 _POINTERS = frozenset("name type kind sort title".split())
 _BEING = frozenset("is was are were".split())

@@ -107,8 +107,8 @@ def _weigh_articles(
 def _follow_description(
     question: str, passages: Sequence[Passage], totals: dict[str, float], strongest: dict[str, tuple[float, Solution]]
 ) -> None:
-    """Take from an answer the probability that it is only what the question describes; where none is sure then, add
-    the answers found in two steps, each as if all others weighed one."""
+    """Multiply the weight of an answer by the probability that it is not just what the question describes. If no answer
+    is sure then, add those found in steps: one of weight w counts as w times all that was read off pairs."""
     everything, spellings = sum(totals.values()), {normalise(answer): answer for answer in totals}
     for text, weight, _ in answers_to_inner(question, passages) or ():
         if answer := spellings.get(normalise(text)):

@@ -65,7 +65,12 @@ def answer(fields: Fields) -> Value:
         last = history[-1]["answer"] if history else None
         return {"rationale": rationale, "answer": last or ("no" if parsed.type == "boolean" else UNKNOWN)}
     found, _ = best_answer(question, passages)
-    return {"rationale": rationale, "answer": found or UNKNOWN}
+    return {"rationale": rationale, "answer": found or _answered_before(question, history)}
+
+
+def _answered_before(question: str, history: Sequence[Mapping[str, str]]) -> str:
+    """The answer to a sub-question that is the question itself: a comparison over documents is asked whole."""
+    return next((pair["answer"] for pair in history if fold(pair["sub_question"]) == fold(question)), UNKNOWN)
 
 
 # --- a question as triplets -------------------------------------------------------------------------------------------
