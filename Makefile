@@ -145,8 +145,15 @@ pocket: $(TRAINING)
 	  $(WORK)/articles/examples.jsonl
 	.venv-all/bin/python -m training.train $(WORK)/descriptions/examples.jsonl $(BASE) $(WORK)/descriptions \
 	  --begin $(WORK)/articles/network.pt --rounds $(ROUNDS) --rate 6e-5
-	mkdir -p $(WORK)/last
+	mkdir -p $(WORK)/eleven $(WORK)/phrasings $(WORK)/last
 	.venv-all/bin/python -m training.average $(WORK)/facts/network.pt $(WORK)/descriptions/network.pt \
+	  $(WORK)/eleven/network.pt --share 0.7
+	test -f $(WORK)/phrasings/examples.jsonl || .venv-all/bin/python -m training.phrasings $(DATA) \
+	  $(WORK)/phrasings/examples.jsonl --replay $(WORK)/third/examples.jsonl $(WORK)/claims/examples.jsonl \
+	  $(WORK)/facts/examples.jsonl $(WORK)/articles/examples.jsonl
+	.venv-all/bin/python -m training.train $(WORK)/phrasings/examples.jsonl $(BASE) $(WORK)/phrasings \
+	  --begin $(WORK)/eleven/network.pt --rounds $(ROUNDS) --rate 1e-4
+	.venv-all/bin/python -m training.average $(WORK)/eleven/network.pt $(WORK)/phrasings/network.pt \
 	  $(WORK)/last/network.pt --share 0.7
 	.venv-all/bin/python -m training.export $(WORK)/last/network.pt $(WORK)/facts/examples.jsonl $(BASE) \
 	  $(WORK)/encoder.onnx

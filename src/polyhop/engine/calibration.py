@@ -34,12 +34,13 @@ _SUREST = 0.99
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Weights of one language model: of a reading's features, and of an answer's by method."""
+    """Weights of one language model: of a reading's features, and of an answer's by method; and the probability from
+    which a reading supports an answer, by method."""
 
     model: str
     methods: Mapping[str, Weights]
     reading: Weights = field(default_factory=dict)
-    supported_from: float = SUPPORTED_FROM
+    supported_from: Mapping[str, float] = field(default_factory=dict)
     withhold_below: float | None = None
     fingerprint: str | None = None
     """The hash of a user's file; None for the shipped calibration."""
@@ -49,6 +50,10 @@ class Calibration:
         if self.reading and reading.features:
             return logistic(self.reading, {"constant": 1.0, **reading.features})
         return reading.probability
+
+    def support_threshold(self, method: str) -> float:
+        """Return the minimum probability at which a reading supports an answer of a method."""
+        return self.supported_from.get(method, self.supported_from.get(ANY, SUPPORTED_FROM))
 
     def confidence(self, method: str, answer: Answer) -> float | None:
         """Return the probability that an answer is right; None without weights for the method."""
@@ -107,13 +112,18 @@ def read_calibration(path: str | Path) -> Calibration:
         methods = {str(name): _weights(weights) for name, weights in held["methods"].items()}
         limit = held["withhold_below"]
         return Calibration(
-            str(held["model"]), methods, _weights(held["reading"]), float(held["supported_from"]),
+            str(held["model"]), methods, _weights(held["reading"]), _thresholds(held["supported_from"]),
             None if limit is None else float(limit),
         )  # fmt: skip
     except OSError as error:
         raise DataError(f"the calibration cannot be read: {error.strerror}", path) from None
     except (KeyError, TypeError, ValueError, AttributeError):
         raise DataError("not a calibration: fit one with polyhop tune confidence", path) from None
+
+
+def _thresholds(held: Any) -> Weights:
+    """Read thresholds by method; files of version 0.1 have one for all."""
+    return _weights(held if isinstance(held, Mapping) else {ANY: held})
 
 
 def _weights(held: Mapping[str, Any]) -> Weights:

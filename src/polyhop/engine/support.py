@@ -47,7 +47,8 @@ async def check_support(answer: Answer, question: str, run: Run, engine: Equipme
     reading = reading or find_words(question, answer.text, passages, run.kind)
     probability, supported_from = reading.probability, SUPPORTED_FROM
     if calibration := engine.calibration:
-        probability, supported_from = calibration.support(reading), calibration.supported_from
+        probability = calibration.support(reading)
+        supported_from = calibration.support_threshold(run.recorder.method)
     signals = {f"reading {name}": value for name, value in reading.features.items()}
     agrees = bool(reading.answer) and (
         agree(answer.text, reading.answer or "") if reading.agrees is None else reading.agrees

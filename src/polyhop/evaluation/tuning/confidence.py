@@ -14,7 +14,7 @@ from zlib import crc32
 
 import numpy as np
 
-from polyhop.engine.calibration import ANY, SUPPORTED_FROM, Calibration, Weights, features_of, logistic
+from polyhop.engine.calibration import ANY, Calibration, Weights, features_of, logistic
 from polyhop.errors import UsageError
 from polyhop.evaluation.calibration import auroc, calibration_bins, calibration_error
 from polyhop.types import BlindReading
@@ -26,8 +26,9 @@ Interval: TypeAlias = tuple[float, float, float]
 FOLDS, RESAMPLES, PENALTY = 5, 300, 1.0
 MIN_ANSWERS = 50
 """Minimum number of answers for a method to have its own weights."""
-DOUBTED, WITHHELD = 0.15, 0.005
-"""Shares of right answers that may be marked not supported, and that may be withheld."""
+DOUBTED, WITHHELD = 0.13, 0.005
+"""Shares of a method's right answers that may be marked not supported, and that may be withheld. Over documents alone
+somewhat more than the first share is doubted, over articles less."""
 _READING = "reading "
 
 
@@ -84,10 +85,13 @@ def fit_confidence(runs: Sequence[tuple[str, Sequence[Row]]], model: str, unansw
     after = [_sure(fitted[fold_of(row)], row) for row in rows]
     limits = _quantile([p for p, row in zip(after, rows, strict=True) if row["right"]], WITHHELD)
     support = [_support(fitted[fold_of(row)], row) for row in rows]
-    read = [p for p, row in zip(support, rows, strict=True) if row["right"] and _features(row)]
-    supported_from = _quantile(read, DOUBTED) if read else SUPPORTED_FROM
-    calibration = replace(_fit(rows, model), supported_from=supported_from, withhold_below=limits)
-    supported = [p >= supported_from for p in support]
+    fit = _fit(rows, model)
+    read = {name: [p for p, row in zip(support, rows, strict=True)
+                   if row["right"] and _features(row) and name in (row["method"], ANY)]
+            for name in fit.methods}  # fmt: skip
+    supported_from = {name: _quantile(found, DOUBTED) for name, found in read.items() if found}
+    calibration = replace(fit, supported_from=supported_from, withhold_below=limits)
+    supported = [p >= calibration.support_threshold(row["method"]) for p, row in zip(support, rows, strict=True)]
     named = {"all": [True] * len(rows)} | {name: [row["method"] == name for row in rows] for name, _ in runs}
     return ConfidenceFit(
         calibration,
