@@ -7,17 +7,21 @@ The encoder reads the description off the question; rules know those that are in
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from polyhop.lm.pocket.encoder.cache import predict
+from polyhop.lm.pocket.encoder.inputs import SpanPrediction
 from polyhop.lm.pocket.reading.tables import words
 from polyhop.types import Passage
 
 DESCRIBES = "What is described?"
 """The question that the encoder reads a question for."""
-_DESCRIBED_FROM = 1.0
+_DESCRIBED_FROM = 0.5
 """The minimum log-odds that a question describes something for it to be split."""
+_TIE = 0.1
+"""The difference of log-probability up to which the inner one of two descriptions is taken."""
 _HEAD = (
     r"(?P<head>(?:(?!(?:who|that|which|whose|whom|where|with|of|for|in|on|at|from|by|to|and|or)\b)[\w'’&.-]+ ){1,4})"
 )
@@ -123,7 +127,7 @@ def _read(text: str) -> Split | None:
     (output,) = predict(DESCRIBES, [[Passage("", "", text)]]) if text else (None,)
     if output is None or output.answerable < _DESCRIBED_FROM or not output.spans:
         return None
-    _, _, start, end, _ = output.spans[0]
+    start, end = _innermost(output.spans)
     if end == len(text) and _WAITS_FOR_VERB.fullmatch(text[:start]) and (verb := _TAIL.search(text, start)):
         end = verb.start()  # "When does the firm that repairs boilers open?"
     clause = _CLAUSE.fullmatch(text[start:end])
@@ -135,6 +139,14 @@ def _read(text: str) -> Split | None:
     ends = not tail.strip() or _GOES_ON.match(tail)
     is_whole = ends and (not front.strip() or front.endswith(", ") or _BEING.fullmatch(front))
     return None if is_whole or asks_inside else Split(inner_question(description), front, f"{tail}?")
+
+
+def _innermost(spans: Sequence[SpanPrediction]) -> tuple[int, int]:
+    """The best span, or one inside it that ends where it does and is as probable."""
+    best = spans[0]
+    inside = [span for span in spans if span.end == best.end and best.log_probability - span.log_probability <= _TIE]
+    innermost = max(inside, key=lambda span: span.start)
+    return innermost.start, innermost.end
 
 
 def inner_question(description: str) -> str:
