@@ -12,6 +12,7 @@ from polyhop import Passage, Pipeline, Question, ScriptedLM, evaluate
 from polyhop.answer import NO_ANSWER, Answer, in_words
 from polyhop.engine.calibration import (
     ANY,
+    SUPPORTED_FROM,
     Calibration,
     features_of,
     log_odds,
@@ -86,6 +87,19 @@ def test_support_is_by_the_features_of_the_reading() -> None:
     )
     assert calibration.support(BlindReading("x", 0.1)) == 0.1
     assert Calibration("m", {}).support(BlindReading("x", 0.1, features={"read": 1.0})) == 0.1
+
+
+def test_the_threshold_of_support_is_that_of_the_method(tmp_path: Path) -> None:
+    by_method = read_calibration(file_of(tmp_path, supported_from={"tor": 0.7, ANY: 0.4}))
+    assert [by_method.support_threshold(name) for name in ("tor", "hops")] == [0.7, 0.4]
+    assert read_calibration(file_of(tmp_path, supported_from=0.3)).support_threshold("tor") == 0.3  # one for all
+    assert Calibration("m", {}).support_threshold("tor") == SUPPORTED_FROM
+    for least, support in ((0.9, "not verified"), (0.1, "supported")):
+        file = file_of(
+            tmp_path, model="pocket", reading={"constant": 0.0}, supported_from={"one-r": least, ANY: 1 - least}
+        )
+        with Pipeline([MILL], "one-r", "pocket", calibration=file, abstain_below=0) as pipeline:
+            assert pipeline.ask(QUESTION).support == support
 
 
 def test_what_a_confidence_is_made_of() -> None:
