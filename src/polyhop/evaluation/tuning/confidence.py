@@ -7,7 +7,7 @@ right if its EM is 1. Figures and thresholds are of cross-validation: all answer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias
 from zlib import crc32
@@ -86,10 +86,7 @@ def fit_confidence(runs: Sequence[tuple[str, Sequence[Row]]], model: str, unansw
     limits = _quantile([p for p, row in zip(after, rows, strict=True) if row["right"]], WITHHELD)
     support = [_support(fitted[fold_of(row)], row) for row in rows]
     fit = _fit(rows, model)
-    read = {name: [p for p, row in zip(support, rows, strict=True)
-                   if row["right"] and _features(row) and name in (row["method"], ANY)]
-            for name in fit.methods}  # fmt: skip
-    supported_from = {name: _quantile(found, DOUBTED) for name, found in read.items() if found}
+    supported_from = _support_thresholds(fit.methods, rows, support)
     calibration = replace(fit, supported_from=supported_from, withhold_below=limits)
     supported = [p >= calibration.support_threshold(row["method"]) for p, row in zip(support, rows, strict=True)]
     named = {"all": [True] * len(rows)} | {name: [row["method"] == name for row in rows] for name, _ in runs}
@@ -99,6 +96,13 @@ def fit_confidence(runs: Sequence[tuple[str, Sequence[Row]]], model: str, unansw
         _shares(supported, right),
         _shares([sure < limits for sure in after], right),
     )
+
+
+def _support_thresholds(methods: Iterable[str], rows: Sequence[Row], support: Sequence[float]) -> Weights:
+    """Return the probability of support below which the share ``DOUBTED`` of a method's right answers lies."""
+    read = [(row["method"], p) for row, p in zip(rows, support, strict=True) if row["right"] and _features(row)]
+    of_method = {name: [p for method, p in read if name in (method, ANY)] for name in methods}
+    return {name: _quantile(found, DOUBTED) for name, found in of_method.items() if found}
 
 
 def _fit(rows: Sequence[Row], model: str) -> Calibration:

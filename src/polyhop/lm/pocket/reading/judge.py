@@ -143,7 +143,7 @@ def relevance(reading: PathReading) -> float:
 
 def sufficiency(reading: PathReading) -> float:
     """The probability that a path suffices to answer the question; 0 if it gives no answer."""
-    if not reading.pages or lacks_values(reading):
+    if not reading.pages or _lacks_values(reading):
         return 0.0
     solution = reading.solution
     undecided = solution.verdict is not None and solution.verdict.answer is None and not solution.ranked
@@ -158,7 +158,7 @@ def sufficiency(reading: PathReading) -> float:
 
 def may_suffice(reading: PathReading) -> bool:
     """False for a path of articles that does not suffice by rules, whatever the encoder would say."""
-    if not reading.pages or lacks_values(reading):
+    if not reading.pages or _lacks_values(reading):
         return False
     if reading.of_documents or reading.outline.answer is None:
         return True
@@ -172,13 +172,15 @@ def answerable(reading: PathReading) -> float:
     return _probability(reading.output.answerable)
 
 
-def lacks_values(reading: PathReading) -> bool:
+def _lacks_values(reading: PathReading) -> bool:
     """True for a comparison that values on a path do not decide, and that cannot be read off it either: one with a
     thing that the path does not mention, or a choice; over own documents, which decide some choices in words, only a
     choice by values."""
     comparison = reading.parsed.comparison
+    if comparison is None:
+        return False
     verdict = (reading.solution if reading.of_documents else reading.outline).verdict
-    if comparison is None or verdict is None or verdict.answer is not None:
+    if verdict is None or verdict.answer is not None:
         return False
     texts = [f"{fold(page.title)} {page.folded}" for page in reading.pages]
     named = all(any(fold(side.name) in text for text in texts) for side in verdict.sides)

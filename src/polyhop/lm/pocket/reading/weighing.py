@@ -90,8 +90,8 @@ def _weigh_articles(
     outline = reading.outline
     if outline.complete:
         return _as_read(outline, ())
-    chosen = _most_promising(question, passages)
-    pairs = _pairs(question, chosen)
+    promising = _most_promising(question, passages)
+    pairs = _pairs(question, promising)
     whole = reading.solution if outline.verdict else outline
     if len(passages) > _FEW and outline.answer is None and (whole.ranked or not outline.verdict):
         accepted = [path for path in paths or () if len(path) <= MAX_PASSAGES]
@@ -99,7 +99,7 @@ def _weigh_articles(
         totals, strongest = _weigh_paths(question, passages, read, whole)
         if any(totals.values()):
             if paths is None and not whole.verdict and whole.parsed.type != "boolean":
-                _follow_description(question, chosen, totals, strongest)
+                _follow_description(question, promising, totals, strongest)
             return _heaviest(totals, strongest)._replace(paths=read)
     return _as_read(reading.solution, pairs if len(passages) > 1 else [tuple(passages)])
 
