@@ -32,7 +32,17 @@ from polyhop.common.text import words
 from polyhop.lm.pocket.reading.descriptions import inner_question
 from polyhop.retrieval import open_plain_retriever
 from polyhop.retrieval.index import index_for
-from training.data import Example, TitledText, occurs, read, sampled, spans_of, write_mixed
+from training.data import (
+    Example,
+    TitledText,
+    answered,
+    occurs,
+    read,
+    sampled,
+    spans_of,
+    unanswered,
+    write_mixed,
+)
 from training.examples import pair, questions_over
 from training.single import read_for_description
 
@@ -138,8 +148,8 @@ def _steps(asked: Asked, gold: Sequence[TitledText]) -> Iterator[Example]:
         telling = [each for each in gold if spans_of([answer], [each], [0])]
         if telling:
             best = max(telling, key=lambda each: _shared(of, *each))
-            yield Example("article_step", question, [best], "span", spans_of([answer], [best], [0]), 1, 1)
-        yield from (Example("article_step", question, [each], "none", [], 0, 0) for each in gold if each not in telling)
+            yield answered("article_step", question, [best], spans_of([answer], [best], [0]))
+        yield from (unanswered("article_step", question, [each]) for each in gold if each not in telling)
 
 
 def described(asked: Asked) -> Iterator[Example]:

@@ -19,7 +19,7 @@ from polyhop.common.text import normalise, occurrences, words
 from polyhop.lm.pocket.reading.claims import Excerpt, excerpt
 from polyhop.lm.pocket.reading.passage import ParsedPassage, parse_passage
 from polyhop.lm.pocket.reading.question import parse_question
-from training.data import Example, read, sampled, spans_of, write_mixed
+from training.data import Example, answered, read, sampled, spans_of, unanswered, write_mixed
 from training.everyday import asked_of, passage_of
 from training.notes import Note, notes
 from training.quotes import Quote, quotes
@@ -40,14 +40,14 @@ def _asked(asked: Question, passages: Sequence[Passage], chance: random.Random) 
         return
     if asked.answers:
         together = sorted(dict.fromkeys(own))[:4]
-        yield Example("claim", asked.text, [(title, text) for title, text in together], asked.answers[0], [], 1, 1)
+        yield answered("claim", asked.text, [(title, text) for title, text in together], [], asked.answers[0])
     else:
-        yield Example("claim_open", asked.text, [(own[0].title, own[0].text)], "none", [], None, 0)
+        yield unanswered("claim_open", asked.text, [(own[0].title, own[0].text)], relevant=None)
     quotes = [set(words(step.quote)) for step in asked.steps]
     for part in nearest(asked.text, passages, chance)[:2]:
         inside = set(words(part.text))
         if not any(quote <= inside for quote in quotes):
-            yield Example("claim_near", asked.text, [(part.title, part.text)], "none", [], 0, 0)
+            yield unanswered("claim_near", asked.text, [(part.title, part.text)])
             return
 
 
@@ -72,8 +72,11 @@ def of_quotes(folder: Path, found: Iterable[Quote], chance: random.Random) -> It
         for text, answer in quote.questions:
             is_open = answer == "none"  # which a sentence beside may decide
             if over := quoted(quote.step, own, chance, around=0 if is_open else 1):
-                source, enough = ("claim_open", 0) if is_open else ("claim", 1)
-                yield Example(source, text, [(over.title, over.text)], answer, [], enough or None, enough)
+                held = [(over.title, over.text)]
+                if is_open:
+                    yield unanswered("claim_open", text, held, relevant=None)
+                else:
+                    yield answered("claim", text, held, [], answer)
 
 
 def nearest(question: str, passages: Sequence[Passage], chance: random.Random) -> list[Excerpt]:
@@ -97,11 +100,11 @@ def of_note(note: Note) -> Iterator[Example]:
             over = [(note.title, text)]
             if answer == "none":
                 source = "note_claim_open" if asked.yes_or_no else "note_open"
-                yield Example(source, asked.text, over, "none", [], None, 0)
+                yield unanswered(source, asked.text, over, relevant=None)
             elif asked.yes_or_no:
-                yield Example("note_claim", asked.text, over, answer, [], 1, 1)
+                yield answered("note_claim", asked.text, over, [], answer)
             elif spans := spans_of([answer], over, [0]):
-                yield Example("note", asked.text, over, "span", spans, 1, 1)
+                yield answered("note", asked.text, over, spans)
 
 
 def main() -> None:

@@ -44,9 +44,9 @@ def composed(data: Path, chance: random.Random, most: int = MOST) -> Iterator[Ex
             mixed = chance.sample([*passages, *more], len(passages) + len(more))
             at = mixed.index(passages[1])
             spans = [(at, each["start"], each["start"] + len(each["text"])) for each in row["answers"]]
-            yield Example("composed", question, mixed, "span", spans, int(not more), 1)
+            yield Example("composed", question, mixed, kind="span", spans=spans, relevant=int(not more), enough=1)
             if chance.random() < 0.5:
-                yield Example("composed", question, passages[:1] if count % 2 else passages[1:], None, [], 1, 0)
+                yield Example("composed", question, passages[:1] if count % 2 else passages[1:], relevant=1, enough=0)
             count += 1
             if count >= most:
                 return

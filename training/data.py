@@ -8,7 +8,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ TitledText = tuple[str, str]
 """A passage's title and text."""
 AnswerSpan = tuple[int, int, int]
 """A passage's number, and a start and end in its text; in its title if the number is ``-1 - passage``."""
-CLAIMS = ("claim", "claim_near", "claim_open", "note_claim", "note_claim_open")
-"""Sources of questions of yes or no over a few sentences."""
+CLAIMS = ("claim", "claim_near", "claim_open", "note_claim", "note_claim_open", "verified")
+"""Sources of questions of yes or no, which are learnt for that alone."""
 
 
 @dataclass
@@ -32,11 +32,24 @@ class Example:
     source: str
     question: str = ""
     passages: list[TitledText] = field(default_factory=list)
+    _: KW_ONLY
     kind: str | None = None
     spans: list[AnswerSpan] = field(default_factory=list)
     relevant: int | None = None
     enough: int | None = None
     embed: str | None = None
+
+
+def answered(
+    source: str, question: str, passages: Sequence[TitledText], spans: list[AnswerSpan], kind: str = "span"
+) -> Example:
+    """Return an example whose passages answer the question, and all bear on it."""
+    return Example(source, question, list(passages), kind=kind, spans=spans, relevant=1, enough=1)
+
+
+def unanswered(source: str, question: str, passages: Sequence[TitledText], relevant: int | None = 0) -> Example:
+    """Return an example whose passages do not answer the question."""
+    return Example(source, question, list(passages), kind="none", relevant=relevant, enough=0)
 
 
 def lines(file: Path) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from polyhop import Passage
 from polyhop.common.text import words
-from training.data import Example, TitledText, read, sampled, spans_of, write_mixed
+from training.data import Example, TitledText, answered, read, sampled, spans_of, unanswered, write_mixed
 from training.examples import pair, questions_over
 from training.sets import FOLDER, HELD_OUT, Question, Step, corpus_of, sets
 
@@ -49,9 +49,9 @@ def examples_of(asked: Question, passages: Sequence[Passage], chance: random.Ran
     gold = [pair(passage) for passage in dict.fromkeys(found)]
     wrong = _wrong(asked.text, [each for each in passages if pair(each) not in gold], chance)
     if asked.kind == "unanswerable":
-        yield Example("everyday", asked.text, gold, "none", [], None, 0)
+        yield unanswered("everyday", asked.text, gold, relevant=None)
         for other in wrong[:3]:
-            yield Example("everyday", asked.text, [*gold, other][-2:], "none", [], None, 0)
+            yield unanswered("everyday", asked.text, [*gold, other][-2:], relevant=None)
         return
     bridges = [step.answer for step in asked.steps[:-1]]
     rounds = ROUNDS if len(gold) > 1 else 2
@@ -60,11 +60,11 @@ def examples_of(asked: Question, passages: Sequence[Passage], chance: random.Ran
         own = [pair(passage)]
         spans = spans_of([step.answer], own, [0]) if step.answer not in ("yes", "no") else []
         if step.question and spans:
-            yield Example("everyday_step", step.question, own, "span", spans, 1, 1)
+            yield answered("everyday_step", step.question, own, spans)
             others = [other for other in _wrong(step.question, passages, chance) if other != own[0]]
             for other in others[:2]:
                 if not spans_of([step.answer], [other], [0]):
-                    yield Example("everyday_step", step.question, [other], "none", [], 0, 0)
+                    yield unanswered("everyday_step", step.question, [other])
 
 
 def passage_of(step: Step, passages: Sequence[Passage]) -> Passage:

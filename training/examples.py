@@ -22,7 +22,7 @@ from polyhop import Passage
 from polyhop.common.text import normalise
 from polyhop.metrics import cover_em_token
 from training.composing import composed
-from training.data import AnswerSpan, Example, TitledText, lines, spans_of, write
+from training.data import AnswerSpan, Example, TitledText, answered, lines, spans_of, unanswered, write
 
 SETS = ("hotpotqa", "2wikimultihopqa", "musique")
 READING = {  # file: the most examples taken of it
@@ -47,13 +47,13 @@ def reading(data: Path, chance: random.Random) -> Iterator[Example]:
         for row in chance.sample(rows, min(most, len(rows))):
             passages = [(row.get("title") or "", row["context"])]
             spans = [(0, a["start"], a["start"] + len(a["text"])) for a in row["answers"]]
-            known = row["type"] != "none"
-            yield Example(name, row["question"], passages, row["type"], spans, int(known), int(known))
+            known = int(row["type"] != "none")
+            yield Example(name, row["question"], passages, kind=row["type"], spans=spans, relevant=known, enough=known)
             others = [other for other in by_title[row.get("title") or ""] if other["context"] != row["context"]]
             if others and known and chance.random() < 0.15:
                 other = chance.choice(others)
                 if not any(cover_em_token(other["context"], [a["text"]]) for a in row["answers"]):
-                    yield Example(name, row["question"], [(other["title"], other["context"])], "none", [], 0, 0)
+                    yield unanswered(name, row["question"], [(other["title"], other["context"])])
 
 
 def relevance(data: Path, chance: random.Random) -> Iterator[Example]:
@@ -68,7 +68,8 @@ def relevance(data: Path, chance: random.Random) -> Iterator[Example]:
             wrong = [row for row in groups[question] if not row["label"]]
             for row in [*right[:2], *chance.sample(wrong, min(3 * len(right[:2]), len(wrong)))]:
                 taken += 1
-                yield Example(name, question, [(row["title"], row["passage"])], None, [], row["label"], row["label"])
+                label = row["label"]
+                yield Example(name, question, [(row["title"], row["passage"])], relevant=label, enough=label)
             if taken > most:
                 break
 
@@ -107,18 +108,20 @@ def questions_over(
         spans = spans_of(answers, passages, own) if kind == "span" else []
         if kind == "span" and not spans:
             break
-        yield Example(source, question, passages, kind, spans, int(len(passages) == len(gold)), 1)
+        only_gold = int(len(passages) == len(gold))
+        yield Example(source, question, passages, kind=kind, spans=spans, relevant=only_gold, enough=1)
     for size in range(1, len(gold)):  # parts of the chain: on the way, not enough
         parts = [list(gold[at : at + size]) for at in range(len(gold) - size + 1)]
         for part in parts[:2] if size > 1 else parts[:3]:
-            yield Example(source, question, part, None, onward(answers, bridges, gold, part), 1, 0)
+            spans = onward(answers, bridges, gold, part)
+            yield Example(source, question, part, spans=spans, relevant=1, enough=0)
     for number in range(min(NEGATIVES, 2 * len(wrong))):
         other = wrong[number % len(wrong)]
         alone = number < len(wrong) and number % 2 == 0
         path = [other] if alone else [chance.choice(list(gold)), other]
         spans = spans_of(answers, path, range(len(path))) if kind == "span" else []
         kind_there = "none" if kind == "span" and not spans else None
-        yield Example(source, question, path, kind_there, [], 0, 0)
+        yield Example(source, question, path, kind=kind_there, relevant=0, enough=0)
 
 
 def onward(
@@ -158,9 +161,9 @@ def multi_hop(data: Path, name: str, chance: random.Random) -> Iterator[Example]
             one = [pair(passages[pid])]
             spans = spans_of([answer], one, [0])
             if spans:
-                yield Example(f"{name}_step", question, one, "span", spans, 1, 1)
+                yield answered(f"{name}_step", question, one, spans)
                 if wrong and not spans_of([answer], [wrong[0]], [0]):
-                    yield Example(f"{name}_step", question, [wrong[0]], "none", [], 0, 0)
+                    yield unanswered(f"{name}_step", question, [wrong[0]])
 
 
 def gold_row(row: Mapping[str, Any]) -> list[str]:

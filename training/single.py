@@ -25,7 +25,18 @@ from polyhop.lm.pocket.reading.question import parse_question
 from polyhop.lm.pocket.reading.values import value_question
 from polyhop.retrieval import open_plain_retriever
 from polyhop.retrieval.index import index_for
-from training.data import AnswerSpan, Example, TitledText, occurs, read, sampled, spans_of, write_mixed
+from training.data import (
+    AnswerSpan,
+    Example,
+    TitledText,
+    answered,
+    occurs,
+    read,
+    sampled,
+    spans_of,
+    unanswered,
+    write_mixed,
+)
 from training.everyday import everyday, examples_of, passage_of
 from training.examples import pair
 from training.facts import SetOf, facts, is_read
@@ -65,7 +76,7 @@ def documents(folder: Path, chance: random.Random) -> Iterator[Example]:
         for fact in told:
             yield from _told(fact, search)
             if other := renamed(fact, names, chance):
-                yield Example("single_renamed", other, [fact.passage], "none", [], 0, 0)
+                yield unanswered("single_renamed", other, [fact.passage])
         for asked in held.questions:
             if asked.kind == "comparison" and is_read(held.domain):
                 for fact in compared_values(asked, passages):
@@ -91,7 +102,7 @@ def of_facts(folder: Path, found: Mapping[SetOf, Sequence[Question]], chance: ra
 def _of_fact(asked: Question, passages: Sequence[Passage], search: Search, chance: random.Random) -> Iterator[Example]:
     own = {step: pair(passage_of(step, passages)) for step in asked.steps if step.path}
     if asked.kind == "unanswerable":
-        yield Example("single_unanswerable", asked.text, list(own.values()), "none", [], None, 0)
+        yield unanswered("single_unanswerable", asked.text, list(own.values()), relevant=None)
         return
     for step in asked.steps:
         if step in own:
@@ -100,7 +111,7 @@ def _of_fact(asked: Question, passages: Sequence[Passage], search: Search, chanc
             yield from (each for each in made[1:] if chance.random() < NEAR_A_FACT)
         else:  # a value that nothing tells
             for each in search(step.question)[:NEAR]:
-                yield Example("single_near", step.question, [each], "none", [], 0, 0)
+                yield unanswered("single_near", step.question, [each])
     if asked.kind == "bridge":
         yield from described(asked)
         yield from examples_of(asked, passages, chance)
@@ -171,7 +182,7 @@ def described(asked: Question) -> Iterator[Example]:
 
 def read_for_description(question: str, spans: list[AnswerSpan]) -> Example:
     """A question read for the words that describe something, which stand at the spans."""
-    return Example("described", DESCRIBES, [("", plain(question))], "span" if spans else "none", spans)
+    return Example("described", DESCRIBES, [("", plain(question))], kind="span" if spans else "none", spans=spans)
 
 
 def _told(fact: Fact, search: Search) -> Iterator[Example]:
@@ -179,10 +190,10 @@ def _told(fact: Fact, search: Search) -> Iterator[Example]:
     spans = spans_of([fact.answer], [fact.passage], [0])
     if not spans:
         return
-    yield Example("single", fact.question, [fact.passage], "span", spans, 1, 1)
+    yield answered("single", fact.question, [fact.passage], spans)
     near = [each for each in search(fact.question) if not occurs(fact.answer, " ".join(each))]
     for other in near[: NEAR if fact.whole else 1]:
-        yield Example("single_near", fact.question, [other], "none", [], 0, 0)
+        yield unanswered("single_near", fact.question, [other])
 
 
 def _decided(asked: Question, passages: Sequence[Passage], search: Search) -> Iterator[Example]:
@@ -194,12 +205,12 @@ def _decided(asked: Question, passages: Sequence[Passage], search: Search) -> It
     near = [each for each in search(asked.text) if each not in own]
     if asked.kind == "boolean" and len(own) == 1:
         evidence = spans_of([asked.steps[0].quote], own, [0])
-        yield Example("single_boolean", asked.text, own, asked.answers[0], evidence, 1, 1)
+        yield answered("single_boolean", asked.text, own, evidence, asked.answers[0])
         for each in near[:1]:
-            yield Example("single_near", asked.text, [each], "none", [], 0, 0)
+            yield unanswered("single_near", asked.text, [each])
     if asked.kind == "unanswerable":
         for each in [*own[:1], *near[:1]]:
-            yield Example("single_unanswerable", asked.text, [each], "none", [], None, 0)
+            yield unanswered("single_unanswerable", asked.text, [each], relevant=None)
 
 
 def renamed(fact: Fact, names: Mapping[str, Sequence[str]], chance: random.Random) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from training.data import Example, spans_of, write
+from training.data import Example, answered, spans_of, unanswered, write
 
 from polyhop.lm.pocket.encoder.inputs import KINDS
 from polyhop.lm.pocket.encoder.network import NETWORK, VOCABULARY, Encoder
@@ -48,11 +48,11 @@ def some_examples() -> list[Example]:
     span = spans_of(["Elstow"], GOLD_PATH, [1])
     titles = spans_of(["Ann Lee"], [("Ann Lee", "She was born.")], [0])
     return [
-        Example("a", BORN, GOLD_PATH, "span", span, 1, 1),
-        Example("a", "who was born?", [("Ann Lee", "She was born.")], "span", titles, 1, 1),
-        Example("a", BORN, GOLD_PATH[:1], None, [], 1, 0),
-        Example("a", BORN, OTHER, "none", [], 0, 0),
-        Example("a", "is a ferry a film?", OTHER, "no", [], 1, 1),
+        answered("a", BORN, GOLD_PATH, span),
+        answered("a", "who was born?", [("Ann Lee", "She was born.")], titles),
+        Example("a", BORN, GOLD_PATH[:1], relevant=1, enough=0),
+        unanswered("a", BORN, OTHER),
+        answered("a", "is a ferry a film?", OTHER, [], "no"),
         Example("a", embed=PAGES["Elstow"]),
         Example("a", embed="where was ann lee born?"),
     ]
@@ -108,7 +108,7 @@ def test_spans_in_titles_and_judgements_not_known() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_part_of_a_long_text_with_the_answer_is_taken(seed: int) -> None:
     text = "a ferry " * 400 + "elstow " + "a film " * 300
-    example = Example("a", BORN, [("Dark Mill", text)], "span", spans_of(["elstow"], [("", text)], [0]), 1, 1)
+    example = answered("a", BORN, [("Dark Mill", text)], spans_of(["elstow"], [("", text)], [0]))
     row = row_of(example, PIECES, random.Random(seed))
     assert row is not None
     assert len(row.ids) <= 320
@@ -116,7 +116,7 @@ def test_the_part_of_a_long_text_with_the_answer_is_taken(seed: int) -> None:
 
 
 def test_a_row_without_its_answer_is_left_out() -> None:
-    assert row_of(Example("a", BORN, GOLD_PATH, "span", [], 1, 1), PIECES, random.Random(0)) is None
+    assert row_of(answered("a", BORN, GOLD_PATH, []), PIECES, random.Random(0)) is None
 
 
 def test_batches_hold_every_row_once_and_not_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
