@@ -26,7 +26,7 @@ from training.sets import FOLDER, HELD_OUT, Question, corpus_of, sets
 
 from polyhop import open_corpus
 from polyhop.lm.pocket.reading.comparison import Comparison
-from polyhop.lm.pocket.reading.evidence import Fact, find_facts
+from polyhop.lm.pocket.reading.evidence import StatedValue, find_facts
 from polyhop.lm.pocket.reading.pairs import Pair, choose, nothing, pairs_of
 from polyhop.lm.pocket.reading.passage import parse_passage
 from polyhop.lm.pocket.reading.question import parse_question
@@ -49,8 +49,8 @@ class Example:
 
     domain: str
     comparison: Comparison
-    left: list[Fact]
-    right: list[Fact]
+    left: list[StatedValue]
+    right: list[StatedValue]
     outcome: int | None
     quotes: list[list[str]]
 
@@ -116,7 +116,7 @@ def _words(text: str) -> list[str]:
     return re.sub(r"<[^<>]*>|\W+", " ", text).lower().split()
 
 
-def _is_quoted(fact: Fact, quote: Sequence[str]) -> bool:
+def _is_quoted(fact: StatedValue, quote: Sequence[str]) -> bool:
     """True if the quotation holds the quantity, and most of its words stand around it."""
     text, quantity = fact.page.text, fact.quantity
     near = set(_words(text[max(0, quantity.start - AROUND) : quantity.end + AROUND]))

@@ -10,12 +10,12 @@ import pytest
 
 from polyhop import Passage, Pipeline, Question, ScriptedLM, evaluate
 from polyhop.answer import NO_ANSWER, Answer, in_words
+from polyhop.common.odds import log_odds
 from polyhop.engine.calibration import (
     ANY,
     SUPPORTED_FROM,
     Calibration,
     features_of,
-    log_odds,
     logistic,
     open_calibration,
     read_calibration,
@@ -104,11 +104,11 @@ def test_the_threshold_of_support_is_that_of_the_method(tmp_path: Path) -> None:
 
 def test_what_a_confidence_is_made_of() -> None:
     found = features_of({"probability": 0.9, "agreement": 0.75, "support": 0.2, "agrees": 1.0}, "not verified")
-    assert (found["probability"], found["support"]) == (log_odds(0.9), log_odds(0.2))
+    assert (found["probability"], found["support"]) == (log_odds(0.9, 0.99), log_odds(0.2, 0.99))
     assert (found["agreement"], found["no probability"], found["disagrees"]) == (0.75, 0.0, 0.0)
     found = features_of({"support": 0.9, "agrees": 0.0}, "contradicted")
     assert (found["support"], found["disagrees"], found["contradicted"], found["no probability"]) == (0, 1, 1, 1)
-    assert log_odds(1.0) == -log_odds(0.0) < 5
+    assert log_odds(1.0, 0.99) == -log_odds(0.0, 0.99) < 5
     assert features_of({}, "supported")["supported"] == 1  # by words or by a model, whose reading has no probability
 
 

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from polyhop.answer import Answer
+from polyhop.common.odds import log_odds, sigmoid
 from polyhop.errors import DataError, UsageError
 from polyhop.types import BlindReading
 
@@ -67,25 +68,19 @@ def features_of(signals: Mapping[str, float], support: str) -> dict[str, float]:
     own, read, agrees = signals.get("probability"), signals.get("support"), bool(signals.get("agrees", True))
     return {
         "constant": 1.0,
-        "probability": 0.0 if own is None else log_odds(own),
+        "probability": 0.0 if own is None else log_odds(own, _SUREST),
         "no probability": float(own is None),
         "agreement": signals.get("agreement", 0.5),
-        "support": log_odds(read) if read is not None and agrees else 0.0,
+        "support": log_odds(read, _SUREST) if read is not None and agrees else 0.0,
         "disagrees": float(not agrees),
         "supported": float(read is None and support == "supported"),
         "contradicted": float(support == "contradicted"),
     }
 
 
-def log_odds(probability: float) -> float:
-    """Return the log-odds of a probability, bounded."""
-    bounded = min(_SUREST, max(1 - _SUREST, probability))
-    return math.log(bounded / (1 - bounded))
-
-
 def logistic(weights: Weights, features: Mapping[str, float]) -> float:
     """Return the probability of features by a logistic model."""
-    return 1 / (1 + math.exp(-sum(weight * features.get(name, 0.0) for name, weight in weights.items())))
+    return sigmoid(sum(weight * features.get(name, 0.0) for name, weight in weights.items()))
 
 
 def open_calibration(path: str | Path | None, model: str) -> Calibration | None:

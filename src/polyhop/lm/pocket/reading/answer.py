@@ -4,7 +4,7 @@ the next query, if something is still missing."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, lru_cache
 
 from polyhop.common.text import STOP_WORDS, fold, words
@@ -47,7 +47,8 @@ class Solution:
 
     parsed: ParsedQuestion
     answer: str | None
-    complete: bool
+    _: KW_ONLY
+    complete: bool = False
     verdict: Verdict | None = None
     hops: tuple[Hop, ...] = ()
     ranked: tuple[Candidate, ...] = ()
@@ -175,18 +176,18 @@ def solve_by_rules(question: str, pages: Sequence[ParsedPassage]) -> Solution:
     """Answer a question from pages by rules alone: without an answer if they settle nothing."""
     parsed = parse_question(question)
     if parsed.type == "boolean" and (settled := settle(parsed.text, pages)):
-        return Solution(parsed, settled.answer, settled.complete, settled)
+        return Solution(parsed, settled.answer, complete=settled.complete, verdict=settled)
     if parsed.comparison:
         verdict = compare(parsed, parsed.comparison, pages)
-        return Solution(parsed, verdict.answer, verdict.complete, verdict)
+        return Solution(parsed, verdict.answer, complete=verdict.complete, verdict=verdict)
     if parsed.type != "boolean" and (cell := find_cell(parsed, pages)):
         candidate = Candidate(cell.mention.text, 0.0, cell.page, cell.mention)
-        return Solution(parsed, candidate.text, True, ranked=(candidate,))
+        return Solution(parsed, candidate.text, complete=True, ranked=(candidate,))
     steps = decompose(parsed.text)
     hops = tuple(follow_chain(steps, pages)) if steps else ()
     if hops and len(hops) == len(steps) and hops[-1].value and parsed.type != "boolean":
-        return Solution(parsed, hops[-1].value.text, True, hops=hops)
-    return Solution(parsed, None, False, hops=hops, narrowed=_narrowed(hops, len(steps)))
+        return Solution(parsed, hops[-1].value.text, complete=True, hops=hops)
+    return Solution(parsed, None, hops=hops, narrowed=_narrowed(hops, len(steps)))
 
 
 def _with_read_values(outline: Solution, pages: Sequence[ParsedPassage]) -> Solution:
@@ -195,7 +196,7 @@ def _with_read_values(outline: Solution, pages: Sequence[ParsedPassage]) -> Solu
     if parsed.comparison is None or verdict is None or verdict.probability == 1.0:
         return outline
     verdict = compare(parsed, parsed.comparison, pages[:_MAX_COMPARED], read=True)
-    return Solution(parsed, verdict.answer, verdict.complete, verdict)
+    return Solution(parsed, verdict.answer, complete=verdict.complete, verdict=verdict)
 
 
 def _read_open(outline: Solution, pages: Sequence[ParsedPassage], of_documents: bool) -> Solution:
@@ -223,14 +224,14 @@ def _undecided(
     names = [side.name for side in verdict.sides]
     stated = all(side.value or (comparison.what == "life" and side.page) for side in verdict.sides)
     if comparison.how == "truth" or stated:
-        return Solution(parsed, None, False, verdict)
+        return Solution(parsed, None, verdict=verdict)
     best: dict[str, Candidate] = {}
     for candidate in rank_candidates(parsed, pages, _MAX_NAMED, of_documents=of_documents):
         meant = [name for name in names if _same_name(fold(name), fold(candidate.text))]
         if len(meant) == 1:
             best.setdefault(meant[0], candidate._replace(text=meant[0]))
     ranked = tuple(best.values())
-    return Solution(parsed, ranked[0].text if ranked else None, False, verdict, ranked=ranked)
+    return Solution(parsed, ranked[0].text if ranked else None, verdict=verdict, ranked=ranked)
 
 
 def _same_name(name: str, text: str) -> bool:
@@ -253,11 +254,12 @@ def _read(
     of_documents: bool,
 ) -> Solution:
     ranked = tuple(rank_candidates(narrowed or parsed, pages, of_documents=of_documents))
-    if parsed.type == "boolean":
-        yes = _yes_probability(parsed, pages)
-        return Solution(parsed, "yes" if yes > 0.5 else "no", False, verdict, hops, ranked, narrowed, yes)
-    answer = as_answer(parsed, ranked[0]) if ranked else None
-    return Solution(parsed, answer, False, verdict, hops, ranked, narrowed)
+    yes = _yes_probability(parsed, pages) if parsed.type == "boolean" else None
+    if yes is not None:
+        answer: str | None = "yes" if yes > 0.5 else "no"
+    else:
+        answer = as_answer(parsed, ranked[0]) if ranked else None
+    return Solution(parsed, answer, verdict=verdict, hops=hops, ranked=ranked, narrowed=narrowed, yes=yes)
 
 
 def _yes_probability(parsed: ParsedQuestion, pages: Sequence[ParsedPassage]) -> float:

@@ -39,7 +39,7 @@ Stems = Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class StatedValue:
     """A quantity that a passage states of a thing. ``about``: how certainly of this thing, 0 to 1.5; ``measure``: how
     close the measure's words are, 0 to 1; ``label``: the stems that introduce it; ``unit``: that of its column;
     ``in_row``: it is a cell of a table; ``first``: the first token of its sentence or row; ``read``: the probability
@@ -61,7 +61,7 @@ class Fact:
         return f"{self.page.text[self.quantity.start : self.quantity.end]} {self.unit}".rstrip()
 
 
-class _Unit(NamedTuple):
+class _Segment(NamedTuple):
     """A sentence, or a row of a table with the tokens of the names of its columns."""
 
     first: int
@@ -79,7 +79,7 @@ class _Mention(NamedTuple):
 
 def find_facts(
     things: tuple[str, str], measure: Mapping[str, float], pages: Sequence[ParsedPassage]
-) -> tuple[list[Fact], list[Fact]]:
+) -> tuple[list[StatedValue], list[StatedValue]]:
     """Find the quantities that pages state of each of two things.
 
     >>> from polyhop.lm.pocket.reading.passage import parse_passage
@@ -89,14 +89,14 @@ def find_facts(
     [['300 m'], ['1,200 m']]
     """
     names = [_stems(thing) for thing in things]
-    found: tuple[list[Fact], list[Fact]] = ([], [])
+    found: tuple[list[StatedValue], list[StatedValue]] = ([], [])
     for page in pages:
         for mention, fact in _facts(page, names, measure):
             found[mention.thing].append(fact)
     return found
 
 
-def find_own_facts(thing: str, measure: Mapping[str, float], pages: Sequence[ParsedPassage]) -> Iterator[Fact]:
+def find_own_facts(thing: str, measure: Mapping[str, float], pages: Sequence[ParsedPassage]) -> Iterator[StatedValue]:
     """Find the quantities that pages state of one thing, without those that may be said of something else between its
     name and the quantity.
 
@@ -113,7 +113,9 @@ def find_own_facts(thing: str, measure: Mapping[str, float], pages: Sequence[Par
                 yield fact
 
 
-def _is_own(page: ParsedPassage, name: Stems, mention: _Mention, fact: Fact, measure: Mapping[str, float]) -> bool:
+def _is_own(
+    page: ParsedPassage, name: Stems, mention: _Mention, fact: StatedValue, measure: Mapping[str, float]
+) -> bool:
     """True if nothing else is named between the thing and the quantity, and a sentence without the thing's name goes on
     about it."""
     first, token = fact.first, bisect_left(page.starts, fact.quantity.start)
@@ -178,7 +180,7 @@ def _stems(name: str) -> tuple[str, ...]:
 
 def _facts(
     page: ParsedPassage, names: Sequence[Stems], measure: Mapping[str, float]
-) -> Iterator[tuple[_Mention, Fact]]:
+) -> Iterator[tuple[_Mention, StatedValue]]:
     """The quantities of a page, each with the mention of the thing that it is said of."""
     quantities = _quantities(page.text)
     others = [[stem for j, other in enumerate(names) if j != i for stem in other] for i in range(len(names))]
@@ -186,58 +188,63 @@ def _facts(
     titled = [i for i, name in enumerate(names) if set(name) <= set(title)]
     subject = _Mention(-1, titled[0], _TITLED) if len(titled) == 1 else None
     is_article = bool(page.folded_name) and page.folded.strip().startswith(page.folded_name)
-    for unit in _units(page) if quantities else ():
+    for segment in _segments(page) if quantities else ():
         mentions = sorted(
             mention for i, name in enumerate(names)
-            for mention in _mentions(page, unit, name, i, others[i])
+            for mention in _mentions(page, segment, name, i, others[i])
         )  # fmt: skip
         inside = [
             (token, quantity) for quantity in quantities
-            if unit.first <= (token := bisect_left(page.starts, quantity.start)) < unit.last
+            if segment.first <= (token := bisect_left(page.starts, quantity.start)) < segment.last
             and not any(m.token <= token < m.token + len(names[m.thing]) for m in mentions)
-            and not _ends_name(page, unit, mentions, token, quantity)
+            and not _ends_name(page, segment, mentions, token, quantity)
         ]  # fmt: skip
         for token, quantity in inside:
             end = bisect_left(page.starts, quantity.end)
-            quantity, written = _in_unit_of_column(page, unit, token, quantity)
-            if mention := _owner(page, unit, mentions, token, end, [token for token, _ in inside]) or subject:
+            quantity, written = _in_unit_of_column(page, segment, token, quantity)
+            if mention := _owner(page, segment, mentions, token, end, [token for token, _ in inside]) or subject:
                 about = mention.strength
-                if mention in mentions and not unit.keys:
+                if mention in mentions and not segment.keys:
                     gap = token - mention.token - len(names[mention.thing])
                     about *= _BESIDE if 0 <= gap < 2 else _FADING ** _names_between(page, mention, token)
-                described = _described(page, unit, token, quantity, measure)
-                yield mention, Fact(quantity, page, about, *described, written, bool(unit.keys), unit.first)
-        if len({mention.thing for mention in mentions}) == 1 and not unit.keys:
-            if not is_article or mentions[-1].thing in titled or mentions[0].token - unit.first < _OPENS:
+                described = _described(page, segment, token, quantity, measure)
+                yield (
+                    mention,
+                    StatedValue(quantity, page, about, *described, written, bool(segment.keys), segment.first),
+                )
+        if len({mention.thing for mention in mentions}) == 1 and not segment.keys:
+            if not is_article or mentions[-1].thing in titled or mentions[0].token - segment.first < _OPENS:
                 subject = mentions[-1]
             elif not titled:
                 subject = None  # "She married Tom Reed. She died in 1851."
-        elif mentions or _opens_another(page, unit):
+        elif mentions or _opens_another(page, segment):
             subject = None
         if subject is not None and subject.thing not in titled:
-            subject = None if unit.keys else subject._replace(strength=subject.strength * _FADING)
+            subject = None if segment.keys else subject._replace(strength=subject.strength * _FADING)
 
 
-def _opens_another(page: ParsedPassage, unit: _Unit) -> bool:
+def _opens_another(page: ParsedPassage, segment: _Segment) -> bool:
     """True for a line that begins with the name of something else, as an entry of a list does."""
-    start = page.starts[unit.first] if unit.first < len(page.starts) else 0
+    start = page.starts[segment.first] if segment.first < len(page.starts) else 0
     if not page.text[:start].rstrip(" *-–•#").endswith("\n"):
         return False
-    return any(name.kind == "name" and name.first == unit.first for name in page.mentions)
+    return any(name.kind == "name" and name.first == segment.first for name in page.mentions)
 
 
-def _ends_name(page: ParsedPassage, unit: _Unit, mentions: Sequence[_Mention], token: int, quantity: Quantity) -> bool:
+def _ends_name(
+    page: ParsedPassage, segment: _Segment, mentions: Sequence[_Mention], token: int, quantity: Quantity
+) -> bool:
     """True for a bare number at the end of a name of something else: "Weaver Street 8."."""
-    before, after = page.tokens[max(unit.first, token - 2) : token], page.tokens[token + 1 : token + 2]
+    before, after = page.tokens[max(segment.first, token - 2) : token], page.tokens[token + 1 : token + 2]
     if quantity.dimension != "number" or len(before) < 2 or any(not word[0].isupper() for word in before):
         return False
     is_thing = any(mention.token >= token - 2 and mention.token < token for mention in mentions)
     return not is_thing and (not after or not after[0][0].isalnum())
 
 
-def _in_unit_of_column(page: ParsedPassage, unit: _Unit, token: int, quantity: Quantity) -> tuple[Quantity, str]:
+def _in_unit_of_column(page: ParsedPassage, segment: _Segment, token: int, quantity: Quantity) -> tuple[Quantity, str]:
     """A number of a table in the unit that the name of its column ends with ("Load (kg)"), and that unit."""
-    key = next((key for key in reversed(unit.keys) if key[1] <= token), None)
+    key = next((key for key in reversed(segment.keys) if key[1] <= token), None)
     if key is None or quantity.dimension != "number":
         return quantity, ""
     named = _UNIT_BREAK.split(page.text[page.starts[key[0]] : page.starts[key[1]]].lower().rstrip(" :)]"))
@@ -252,7 +259,7 @@ def _quantities(text: str) -> tuple[Quantity, ...]:
     return tuple(find_quantities(text))
 
 
-def _units(page: ParsedPassage) -> Iterator[_Unit]:
+def _segments(page: ParsedPassage) -> Iterator[_Segment]:
     """The sentences and rows of a page, in order. A row begins where the first column of its table comes again."""
     keys = [tuple(bisect_left(page.starts, end) for end in match.span("key")) for match in _KEY.finditer(page.text)]
     starts = {i for i, (a, b) in enumerate(pairwise(page.sentence_of), 1) if a != b}
@@ -261,24 +268,24 @@ def _units(page: ParsedPassage) -> Iterator[_Unit]:
             starts.add(begin)
     for first, last in pairwise([*sorted({0, *starts}), len(page.tokens)]):
         inside = tuple((begin, end) for begin, end in keys if first <= begin < last)
-        yield _Unit(first, last, inside if len(inside) > 1 else ())
+        yield _Segment(first, last, inside if len(inside) > 1 else ())
 
 
-def _mentions(page: ParsedPassage, unit: _Unit, name: Stems, thing: int, other: Stems) -> Iterator[_Mention]:
+def _mentions(page: ParsedPassage, segment: _Segment, name: Stems, thing: int, other: Stems) -> Iterator[_Mention]:
     """The mentions of a thing: all words of its name close together; if there are none, a word that only this thing
     has, unless it belongs to a longer name."""
     stems, tokens, wanted = page.stems, page.tokens, set(name)
-    indices = [i for i in range(unit.first, unit.last) if stems[i] in wanted]
-    whole = [i for i in indices if wanted <= set(stems[i : min(i + len(name) + 1, unit.last)])]
+    indices = [i for i in range(segment.first, segment.last) if stems[i] in wanted]
+    whole = [i for i in indices if wanted <= set(stems[i : min(i + len(name) + 1, segment.last)])]
     if whole:
         for i in whole:
             if stems[i] == name[0] or len(whole) == 1:
-                before = tokens[i - 1] if i > unit.first else ""
+                before = tokens[i - 1] if i > segment.first else ""
                 is_longer = before[:1].isupper() and stem_weight(stems[i - 1]) > 0 and stems[i - 1] not in other
                 yield _Mention(i, thing, _PARTLY if is_longer else _NAMED)  # "Little Skua"
         return
     for i in indices:
-        beside = [j for j in (i - 1, i + 1) if unit.first <= j < unit.last and stems[j] not in wanted]
+        beside = [j for j in (i - 1, i + 1) if segment.first <= j < segment.last and stems[j] not in wanted]
         is_longer = any(tokens[j][0].isupper() and stem_weight(stems[j]) for j in beside)
         is_own = len(name) > 1 and stems[i] not in other and len(stems[i]) > 2
         if is_own and tokens[i].isalpha() and tokens[i][0].isupper() and not is_longer:
@@ -286,18 +293,23 @@ def _mentions(page: ParsedPassage, unit: _Unit, name: Stems, thing: int, other: 
 
 
 def _owner(
-    page: ParsedPassage, unit: _Unit, mentions: Sequence[_Mention], token: int, end: int, quantities: Sequence[int]
+    page: ParsedPassage,
+    segment: _Segment,
+    mentions: Sequence[_Mention],
+    token: int,
+    end: int,
+    quantities: Sequence[int],
 ) -> _Mention | None:
     """The mention of the thing that a quantity is said of: the one before it, or after it if quantities come first."""
     before = [mention for mention in mentions if mention.token <= token]
     after = [mention for mention in mentions if mention.token > token]
-    if after and after[0].token == end and not unit.keys:
+    if after and after[0].token == end and not segment.keys:
         return after[0]  # "5 bats"
-    if before and not after and "respectively" in page.tokens[unit.first : unit.last]:
+    if before and not after and "respectively" in page.tokens[segment.first : segment.last]:
         listed = [other for other in quantities if other > before[-1].token]
         return before[listed.index(token) % len(before)]
-    opens = after and quantities[0] < mentions[0].token and quantities[0] - unit.first < _LABEL
-    if after and (not before or (opens and not unit.keys)):
+    opens = after and quantities[0] < mentions[0].token and quantities[0] - segment.first < _LABEL
+    if after and (not before or (opens and not segment.keys)):
         return after[0]  # "In 2017 Tomas joined, in 2019 Priya"
     return before[-1] if before else None
 
@@ -309,18 +321,18 @@ def _names_between(page: ParsedPassage, mention: _Mention, token: int) -> int:
 
 
 def _described(
-    page: ParsedPassage, unit: _Unit, token: int, quantity: Quantity, measure: Mapping[str, float]
+    page: ParsedPassage, segment: _Segment, token: int, quantity: Quantity, measure: Mapping[str, float]
 ) -> tuple[float, frozenset[str]]:
     """The closeness of the measure's words to a quantity, 0 to 1, and the stems that introduce it: the name of its
     column, else the words before it and the one after it."""
     end = bisect_left(page.starts, quantity.end)
-    before = (max(unit.first, token - _LABEL), token)
-    first, last = next((key for key in reversed(unit.keys) if key[1] <= token), before)
-    label = {*page.stems[first:last], *(() if unit.keys else page.stems[end : min(end + 1, unit.last)])}
+    before = (max(segment.first, token - _LABEL), token)
+    first, last = next((key for key in reversed(segment.keys) if key[1] <= token), before)
+    label = {*page.stems[first:last], *(() if segment.keys else page.stems[end : min(end + 1, segment.last)])}
     near: dict[str, float] = {}
-    for i in range(unit.first, unit.last):
+    for i in range(segment.first, segment.last):
         if weight := measure.get(page.stems[i]):
-            column = next((key for key in unit.keys if key[0] <= i < key[1]), None)
+            column = next((key for key in segment.keys if key[0] <= i < key[1]), None)
             if column not in (None, (first, last)):
                 continue  # the name of another column
             gap = 0 if column else max(token - i, i - end + 1, 1) - 1

@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from polyhop.common.odds import sigmoid
 from polyhop.common.text import find_folded, fold
 from polyhop.lm.pocket.reading.answer import PathReading, Solution, as_answer, read_path
 from polyhop.lm.pocket.reading.candidates import names_page
@@ -138,7 +139,7 @@ def relevance(reading: PathReading) -> float:
     if reading.output is not None:
         blend = blends().document_relevance if reading.of_documents else blends().relevance
         odds = blend.log_odds(odds, reading.output.relevance)
-    return _probability(odds)
+    return sigmoid(odds)
 
 
 def sufficiency(reading: PathReading) -> float:
@@ -153,7 +154,7 @@ def sufficiency(reading: PathReading) -> float:
     if reading.output is not None:
         blend = blends().document_sufficiency if reading.of_documents else blends().sufficiency
         odds = blend.log_odds(odds, reading.output.sufficiency)
-    return _probability(odds)
+    return sigmoid(odds)
 
 
 def may_suffice(reading: PathReading) -> bool:
@@ -169,7 +170,7 @@ def answerable(reading: PathReading) -> float:
     """The probability that a passage contains the answer, by the encoder; 0 if it gives none."""
     if reading.output is None or reading.solution.answer is None:
         return 0.0
-    return _probability(reading.output.answerable)
+    return sigmoid(reading.output.answerable)
 
 
 def _lacks_values(reading: PathReading) -> bool:
@@ -190,10 +191,6 @@ def _lacks_values(reading: PathReading) -> bool:
 def log_odds(table: dict[str, float], features: dict[str, float]) -> float:
     """The weighted sum of features."""
     return sum(table[name] * value for name, value in features.items())
-
-
-def _probability(odds: float) -> float:
-    return 1.0 / (1.0 + math.exp(-max(-30.0, min(odds, 30.0))))
 
 
 def _title_share(reading: PathReading, page: ParsedPassage) -> float:

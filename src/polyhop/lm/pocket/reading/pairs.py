@@ -11,7 +11,7 @@ from itertools import product
 from typing import NamedTuple
 
 from polyhop.lm.pocket.reading.comparison import Comparison
-from polyhop.lm.pocket.reading.evidence import Fact
+from polyhop.lm.pocket.reading.evidence import StatedValue
 from polyhop.lm.pocket.reading.quantities import YEAR, dimension_in, find_quantities, less
 from polyhop.lm.pocket.reading.tables import weights
 
@@ -30,8 +30,8 @@ class Pair(NamedTuple):
     """A quantity of each thing. ``outcome``: 1 if the first one wins, -1 if the second does, 0 if they are equal; None
     if they do not decide."""
 
-    first: Fact
-    second: Fact
+    first: StatedValue
+    second: StatedValue
     outcome: int | None
     features: Features
 
@@ -40,13 +40,15 @@ class Choice(NamedTuple):
     """The likeliest outcome, its likeliest pair, and its probability; no outcome for two quantities that cannot be
     compared."""
 
-    first: Fact
-    second: Fact
+    first: StatedValue
+    second: StatedValue
     outcome: int | None
     probability: float
 
 
-def choose(comparison: Comparison, left: Sequence[Fact], right: Sequence[Fact], *, read: bool = False) -> Choice | None:
+def choose(
+    comparison: Comparison, left: Sequence[StatedValue], right: Sequence[StatedValue], *, read: bool = False
+) -> Choice | None:
     """Choose the pair of quantities that decides a comparison; None if no quantity is stated of one of the things, or
     two outcomes are as likely. ``read``: the encoder has read the facts."""
     pairs = list(pairs_of(comparison, left, right))
@@ -70,7 +72,7 @@ def choose(comparison: Comparison, left: Sequence[Fact], right: Sequence[Fact], 
     return Choice(best.first, best.second, likeliest[0], highest)
 
 
-def pairs_of(comparison: Comparison, left: Sequence[Fact], right: Sequence[Fact]) -> Iterator[Pair]:
+def pairs_of(comparison: Comparison, left: Sequence[StatedValue], right: Sequence[StatedValue]) -> Iterator[Pair]:
     """All pairs of quantities of one dimension, of the most promising of each side, with their features."""
     left, right = _promising(left), _promising(right)
     kinds = {(fact.quantity.dimension, fact.label if fact.in_row else fact.text) for fact in (*left, *right)}
@@ -83,7 +85,7 @@ def pairs_of(comparison: Comparison, left: Sequence[Fact], right: Sequence[Fact]
             yield Pair(a, b, _outcome(comparison, a, b), _features(comparison, a, b, few))
 
 
-def _in_unit_of(other: Fact, fact: Fact) -> Fact:
+def _in_unit_of(other: StatedValue, fact: StatedValue) -> StatedValue:
     """A bare number in the unit of the other thing's quantity ("at 60 degrees, at 40"; "9:30 and 8"), if the encoder
     reads both; else the fact as it is."""
     is_bare = fact.quantity.dimension == "number" and not YEAR.fullmatch(fact.text)
@@ -104,12 +106,12 @@ def nothing(comparison: Comparison) -> Features:
     return {"nothing": 1.0, "nothing, of a claim": float(comparison.how == "truth")}
 
 
-def _promising(facts: Sequence[Fact]) -> list[Fact]:
+def _promising(facts: Sequence[StatedValue]) -> list[StatedValue]:
     """The facts that are most certainly of their thing, and nearest to the measure, or that the encoder reads."""
     return sorted(facts, key=lambda fact: (-fact.read - fact.about * (0.4 + fact.measure), fact.text))[:_MAX_FACTS]
 
 
-def _outcome(comparison: Comparison, a: Fact, b: Fact) -> int | None:
+def _outcome(comparison: Comparison, a: StatedValue, b: StatedValue) -> int | None:
     lower = less(a.quantity, b.quantity)
     if comparison.how == "same":
         return int(lower is None) or -1
@@ -121,7 +123,7 @@ def _outcome(comparison: Comparison, a: Fact, b: Fact) -> int | None:
     return -sign if lower else sign
 
 
-def _features(comparison: Comparison, a: Fact, b: Fact, few: float) -> Features:
+def _features(comparison: Comparison, a: StatedValue, b: StatedValue, few: float) -> Features:
     """The features of a pair: its values are of the two things, of the measure, of a likely dimension, and stated
     alike. ``few``: 1 if they are the only quantities of their dimension, less with others beside them."""
     name = "*" if comparison.how == "same" else dimension_in(comparison.wins, a.quantity)

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from polyhop.lm.pocket.reading.compare import Side, Verdict
 from polyhop.lm.pocket.reading.comparison import ends_name, measure_words, wins_of
-from polyhop.lm.pocket.reading.evidence import Fact, find_own_facts
+from polyhop.lm.pocket.reading.evidence import StatedValue, find_own_facts
 from polyhop.lm.pocket.reading.passage import ParsedPassage
 from polyhop.lm.pocket.reading.quantities import Quantity, dimension_in, find_quantities, less
 from polyhop.lm.pocket.reading.tables import measures
@@ -135,7 +135,7 @@ def settle(statement: str, pages: Sequence[ParsedPassage]) -> Verdict | None:
     return Verdict("yes" if holds != threshold.denied else "no", (own, stated))
 
 
-def _beside(fact: Fact, other: Fact) -> bool:
+def _beside(fact: StatedValue, other: StatedValue) -> bool:
     """True for two quantities of one sentence, which may both be the thing's: "costs 20 EUR on Monday, else 40 EUR"."""
     return (fact.page, fact.first) == (other.page, other.first) and not fact.in_row and not fact.quantity.date
 
@@ -200,7 +200,7 @@ def _bound(before: str, quantity: Quantity) -> tuple[int, bool] | None:
     return _SIGNS[name], name in _INCLUSIVE
 
 
-def _judged(threshold: Threshold, pages: Sequence[ParsedPassage]) -> Iterator[tuple[bool, Fact]]:
+def _judged(threshold: Threshold, pages: Sequence[ParsedPassage]) -> Iterator[tuple[bool, StatedValue]]:
     """The facts that decide, each with True if the thing's own value is as stated."""
     for fact in find_own_facts(threshold.thing, threshold.measure, pages):
         page, quantity = fact.page, fact.quantity
@@ -217,7 +217,7 @@ def _judged(threshold: Threshold, pages: Sequence[ParsedPassage]) -> Iterator[tu
             yield holds, fact
 
 
-def _counts(threshold: Threshold, fact: Fact) -> bool:
+def _counts(threshold: Threshold, fact: StatedValue) -> bool:
     """True unless a number counts something else: the noun follows it, after one word at most, or names its column."""
     if threshold.counted is None:
         return True

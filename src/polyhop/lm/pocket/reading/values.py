@@ -7,10 +7,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from polyhop.common.odds import sigmoid
 from polyhop.lm.pocket.encoder.cache import predict
 from polyhop.lm.pocket.encoder.inputs import EncoderOutput
 from polyhop.lm.pocket.reading.comparison import Comparison, canonical
-from polyhop.lm.pocket.reading.evidence import Fact
+from polyhop.lm.pocket.reading.evidence import StatedValue
 from polyhop.lm.pocket.reading.passage import ParsedPassage
 from polyhop.lm.pocket.reading.quantities import Quantity, find_quantities
 
@@ -29,8 +30,11 @@ def value_question(thing: str, question: str) -> str:
 
 
 def read_values(
-    question: str, comparison: Comparison, pages: Sequence[ParsedPassage], found: tuple[list[Fact], list[Fact]]
-) -> tuple[list[Fact], list[Fact]]:
+    question: str,
+    comparison: Comparison,
+    pages: Sequence[ParsedPassage],
+    found: tuple[list[StatedValue], list[StatedValue]],
+) -> tuple[list[StatedValue], list[StatedValue]]:
     """Give the facts of two things that rules found the probability that the encoder reads them, and add those that
     rules did not find."""
     left, right = (
@@ -40,23 +44,23 @@ def read_values(
     return left, right
 
 
-def _read(question: str, pages: Sequence[ParsedPassage], facts: Sequence[Fact]) -> list[Fact]:
+def _read(question: str, pages: Sequence[ParsedPassage], facts: Sequence[StatedValue]) -> list[StatedValue]:
     read: dict[tuple[str, str, int], float] = {}
-    added: list[Fact] = []
+    added: list[StatedValue] = []
     known = {_place(fact.page, fact.quantity) for fact in facts}
     for page, output in zip(pages, predict(question, [[page] for page in pages]), strict=True):
         for quantity, probability in _quantities(page, output):
             place = _place(page, quantity)
             read[place] = probability
             if place not in known and probability > _LEAST:
-                added.append(Fact(quantity, page, 0.0, 0.0, frozenset()))
+                added.append(StatedValue(quantity, page, 0.0, 0.0, frozenset()))
     return [replace(fact, read=read.get(_place(fact.page, fact.quantity), 0.0)) for fact in (*facts, *added)]
 
 
 def _quantities(page: ParsedPassage, output: EncoderOutput) -> list[tuple[Quantity, float]]:
     """The quantities that the encoder's spans hold, the first of each, with the probability that the page states it."""
     chances: dict[Quantity, float] = {}
-    stated = 1 / (1 + math.exp(-output.answerable))
+    stated = sigmoid(output.answerable)
     every = find_quantities(page.text)
     for span in output.spans:
         inside = [] if span.in_title else [each for each in every if span.start <= each.start < span.end]
