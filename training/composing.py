@@ -12,7 +12,7 @@ from typing import Any
 from polyhop.common.text import normalise
 from training.data import Example, TitledText, lines, occurs
 
-MOST = 4500  # questions
+LIMIT = 4500  # questions
 SOURCES = ("squad_dev", "squadshifts_new_wiki", "nq_open_oracle", "qed_dev")
 _NAME = re.compile(r"(?:[A-Z][\w.'’-]+(?: (?:of|the|de|von|and) (?=[A-Z]))? ?)+")
 _WHO = re.compile(r"^who (?!do|did|does|is the|was the|are|were)(.{8,70})\?$", re.IGNORECASE)
@@ -22,7 +22,7 @@ _WHICH = re.compile(
 )
 
 
-def composed(data: Path, chance: random.Random, most: int = MOST) -> Iterator[Example]:
+def composed(data: Path, chance: random.Random, limit: int = LIMIT) -> Iterator[Example]:
     """Two-hop questions made of two that share a name: the name in one gives way to the other, put as a description.
     A third of them with one more passage about the same things that does not tell."""
     rows = [row for name in SOURCES for row in lines(data / "reader" / f"{name}.jsonl.gz") if row["type"] == "span"]
@@ -48,7 +48,7 @@ def composed(data: Path, chance: random.Random, most: int = MOST) -> Iterator[Ex
             if chance.random() < 0.5:
                 yield Example("composed", question, passages[:1] if count % 2 else passages[1:], relevant=1, enough=0)
             count += 1
-            if count >= most:
+            if count >= limit:
                 return
 
 

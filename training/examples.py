@@ -38,13 +38,13 @@ NEGATIVES = 5  # paths a question that are not its gold ones
 
 def reading(data: Path, chance: random.Random) -> Iterator[Example]:
     """Questions over one passage (or two, of HotpotQA), and the same questions over a passage that cannot answer."""
-    for name, most in READING.items():
+    for name, limit in READING.items():
         rows = lines(data / "reader" / f"{name}.jsonl.gz")
         rows = [row for row in rows if not row.get("start_inferred") or name != "ropes_contrast"]
         by_title = defaultdict(list)
         for row in rows:
             by_title[row.get("title") or row["id"]].append(row)
-        for row in chance.sample(rows, min(most, len(rows))):
+        for row in chance.sample(rows, min(limit, len(rows))):
             passages = [(row.get("title") or "", row["context"])]
             spans = [(0, a["start"], a["start"] + len(a["text"])) for a in row["answers"]]
             known = int(row["type"] != "none")
@@ -58,7 +58,7 @@ def reading(data: Path, chance: random.Random) -> Iterator[Example]:
 
 def relevance(data: Path, chance: random.Random) -> Iterator[Example]:
     """Sentences that answer a question, and three times as many for the same question that do not."""
-    for name, most in RELEVANCE.items():
+    for name, limit in RELEVANCE.items():
         groups = defaultdict(list)
         for row in lines(data / "reader" / f"{name}.jsonl.gz"):
             groups[row["question"]].append(row)
@@ -70,7 +70,7 @@ def relevance(data: Path, chance: random.Random) -> Iterator[Example]:
                 taken += 1
                 label = row["label"]
                 yield Example(name, question, [(row["title"], row["passage"])], relevant=label, enough=label)
-            if taken > most:
+            if taken > limit:
                 break
 
 
@@ -205,14 +205,14 @@ def searched(data: Path, name: str) -> dict[str, list[str]]:
     return found
 
 
-def embedded(data: Path, chance: random.Random, most: int = 3000) -> Iterator[Example]:
+def embedded(data: Path, chance: random.Random, limit: int = 3000) -> Iterator[Example]:
     """Passages and questions whose embeddings should stay those of the base model."""
     texts: list[str] = []
     for name in there(data):
         texts += [f"{p.title}. {p.text}"[:600] for p in polyhop.open_corpus(data / name / "corpus.jsonl")]
     questions = [row["question"] for name in there(data) for row in lines(data / name / "train.jsonl")]
     questions += [row["question"] for row in lines(data / "reader" / "squad_dev.jsonl.gz")]
-    for text in [*chance.sample(texts, min(most, len(texts))), *chance.sample(questions, min(most, len(questions)))]:
+    for text in [*chance.sample(texts, min(limit, len(texts))), *chance.sample(questions, min(limit, len(questions)))]:
         yield Example("embed", embed=text)
 
 

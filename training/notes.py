@@ -20,7 +20,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent / "notes"
 ANSWERS = {"+": "yes", "-": "no", "?": "none"}
-"""What each mark of a question of yes or no means."""
+"""The meaning of each mark of a question of yes or no."""
 _YES_NO = re.compile(r"([-+?])([-+?]) (\S.*)")
 
 

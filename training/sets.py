@@ -207,8 +207,8 @@ def _answer_faults(asked: Question, where: str) -> Iterator[str]:
 
 
 def descriptions(asked: Question) -> Iterator[tuple[Described, Step]]:
-    """What a question describes, innermost first, each with the step that finds it; a later one in the question about
-    the answers before.
+    """The descriptions in a question, innermost first, each with the step that finds it; a later one is in the question
+    about the answers before.
 
     >>> steps = [Step("a", "", "", "Dee"), Step("b", "", "", "Kit"), Step("c", "", "", "9")]
     >>> asked = Question("How old is [the dog of [the cook]]?", "bridge", ("9",), tuple(steps))

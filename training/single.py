@@ -71,16 +71,16 @@ def documents(folder: Path, chance: random.Random) -> Iterator[Example]:
             continue
         passages = list(corpus_of(held))
         search = _search_in(passages)
-        told = list(dict.fromkeys(facts_of(held, passages)))
-        names = names_by_asking(told)
-        for fact in told:
-            yield from _told(fact, search)
+        known = list(dict.fromkeys(facts_of(held, passages)))
+        names = names_by_asking(known)
+        for fact in known:
+            yield from _read_over(fact, search)
             if other := renamed(fact, names, chance):
                 yield unanswered("single_renamed", other, [fact.passage])
         for asked in held.questions:
             if asked.kind == "comparison" and is_read(held.domain):
                 for fact in compared_values(asked, passages):
-                    yield from _told(fact, search)
+                    yield from _read_over(fact, search)
             yield from _decided(asked, passages, search)
             if asked.kind not in WHOLE or chance.random() < PLAIN:
                 yield from described(asked)
@@ -106,7 +106,7 @@ def _of_fact(asked: Question, passages: Sequence[Passage], search: Search, chanc
         return
     for step in asked.steps:
         if step in own:
-            made = list(_told(Fact(step.question, step.answer, own[step]), search))
+            made = list(_read_over(Fact(step.question, step.answer, own[step]), search))
             yield from made[:1]
             yield from (each for each in made[1:] if chance.random() < NEAR_A_FACT)
         else:  # a value that nothing tells
@@ -185,7 +185,7 @@ def read_for_description(question: str, spans: list[AnswerSpan]) -> Example:
     return Example("described", DESCRIBES, [("", plain(question))], kind="span" if spans else "none", spans=spans)
 
 
-def _told(fact: Fact, search: Search) -> Iterator[Example]:
+def _read_over(fact: Fact, search: Search) -> Iterator[Example]:
     """A fact over its passage, and over passages that do not tell it."""
     spans = spans_of([fact.answer], [fact.passage], [0])
     if not spans:

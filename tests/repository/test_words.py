@@ -31,10 +31,14 @@ QUESTION = re.compile(r'^ *r?"""(What|Whether|How|Where|Why)\b.*', re.MULTILINE)
 """A docstring says what a thing is or does; these words only announce that it will."""
 
 
-def benchmarks() -> dict[str, ast.Module]:
-    """The syntax tree of every benchmark, by its path."""
-    folder = ROOT.parents[1] / "benchmarks"
-    return {f"benchmarks/{path.name}": ast.parse(path.read_text(encoding="utf-8")) for path in folder.glob("*.py")}
+def outside() -> dict[str, ast.Module]:
+    """The syntax tree of every file of the benchmarks and of the training, by its path."""
+    root = ROOT.parents[1]
+    return {
+        path.relative_to(root).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        for folder in ("benchmarks", "training")
+        for path in (root / folder).glob("*.py")
+    }
 
 
 @cache
@@ -62,7 +66,7 @@ def names(tree: ast.AST) -> Iterator[str]:
 def test_no_private_name_comes_back() -> None:
     found = [
         f"{path}: {name}"
-        for path, tree in [*trees().items(), *benchmarks().items()]
+        for path, tree in [*trees().items(), *outside().items()]
         for name in names(tree)
         if PRIVATE_NAME.match(name) and name not in KNOWN_NAMES
     ]
@@ -70,7 +74,7 @@ def test_no_private_name_comes_back() -> None:
 
 
 def test_a_docstring_opens_with_a_verb_or_a_noun() -> None:
-    folders = [ROOT, *(ROOT.parents[1] / name for name in ("tests", "benchmarks", "examples"))]
+    folders = [ROOT, *(ROOT.parents[1] / name for name in ("tests", "benchmarks", "training", "examples"))]
     found = [
         f"{path}: {opening[0].strip()}"
         for folder in folders
