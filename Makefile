@@ -145,7 +145,7 @@ pocket: $(TRAINING)
 	  $(WORK)/articles/examples.jsonl
 	.venv-all/bin/python -m training.train $(WORK)/descriptions/examples.jsonl $(BASE) $(WORK)/descriptions \
 	  --begin $(WORK)/articles/network.pt --rounds $(ROUNDS) --rate 6e-5
-	mkdir -p $(WORK)/eleven $(WORK)/phrasings $(WORK)/last
+	mkdir -p $(WORK)/eleven $(WORK)/phrasings $(WORK)/twelve $(WORK)/verified $(WORK)/last
 	.venv-all/bin/python -m training.average $(WORK)/facts/network.pt $(WORK)/descriptions/network.pt \
 	  $(WORK)/eleven/network.pt --share 0.7
 	test -f $(WORK)/phrasings/examples.jsonl || .venv-all/bin/python -m training.phrasings $(DATA) \
@@ -154,6 +154,13 @@ pocket: $(TRAINING)
 	.venv-all/bin/python -m training.train $(WORK)/phrasings/examples.jsonl $(BASE) $(WORK)/phrasings \
 	  --begin $(WORK)/eleven/network.pt --rounds $(ROUNDS) --rate 1e-4
 	.venv-all/bin/python -m training.average $(WORK)/eleven/network.pt $(WORK)/phrasings/network.pt \
+	  $(WORK)/twelve/network.pt --share 0.7
+	test -f $(WORK)/verified/examples.jsonl || .venv-all/bin/python -m training.verified $(DATA) \
+	  $(WORK)/verified/examples.jsonl --replay $(WORK)/third/examples.jsonl $(WORK)/single-2/examples.jsonl \
+	  $(WORK)/claims/examples.jsonl $(WORK)/facts/examples.jsonl $(WORK)/articles/examples.jsonl
+	.venv-all/bin/python -m training.train $(WORK)/verified/examples.jsonl $(BASE) $(WORK)/verified \
+	  --begin $(WORK)/twelve/network.pt --rounds $(ROUNDS) --rate 2e-4
+	.venv-all/bin/python -m training.average $(WORK)/twelve/network.pt $(WORK)/verified/network.pt \
 	  $(WORK)/last/network.pt --share 0.7
 	.venv-all/bin/python -m training.export $(WORK)/last/network.pt $(WORK)/facts/examples.jsonl $(BASE) \
 	  $(WORK)/encoder.onnx

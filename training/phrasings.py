@@ -88,6 +88,12 @@ def _shortest(question: str, step: str) -> str | None:
     return words if _DESCRIBES.match(words) else None
 
 
+def examples(data: Path, chance: random.Random, described: int = DESCRIBED) -> list[Example]:
+    """The examples of this stage alone."""
+    made = list(of_facts(SETS, facts(sorted(FOLDER.glob("*.txt"))), chance))
+    return [*made, *of_decompositions(data), *sampled([of_articles(articles.FOLDER)], described, chance)]
+
+
 def main() -> None:
     """Write the examples."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -99,8 +105,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     chance = random.Random(given.seed)
-    made = list(of_facts(SETS, facts(sorted(FOLDER.glob("*.txt"))), chance))
-    made += [*of_decompositions(given.data), *sampled([of_articles(articles.FOLDER)], given.described, chance)]
+    made = examples(given.data, chance, given.described)
     made += sampled(map(read, given.replay), given.earlier, chance)
     write_mixed(made, given.out, chance)
 

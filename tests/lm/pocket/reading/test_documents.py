@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from polyhop.lm.pocket.reading import documents
 from polyhop.lm.pocket.reading.documents import answers_of_documents, described, fit, read_singly, read_step
 from polyhop.lm.pocket.reading.question import parse_question
 from polyhop.lm.pocket.reading.weighing import best_answer
@@ -28,7 +31,7 @@ def test_a_described_person_is_found_first() -> None:
 
 
 def test_what_a_question_is_about_is_no_answer() -> None:
-    names = {answer for answer, _, _ in read_singly("Where does Ida Kuhn live?", [STAFF], known=["Ida Kuhn"])}
+    names = {found.answer for found in read_singly("Where does Ida Kuhn live?", [STAFF], known=["Ida Kuhn"])}
     assert names
     assert not any("Kuhn" in name for name in names)
 
@@ -66,3 +69,28 @@ def test_a_phone_number_is_answered_with_no_other_number(question: str) -> None:
     assert best_answer(question, [part("crew", "name: Ida Kuhn; role: captain; joined: 2015-06-12")])[0] is None
     desk = part("Desk", "Ida Kuhn has nine boats; her phone number is 0480 2107.")
     assert best_answer(question, [fees, desk])[0] == "0480 2107"
+
+
+def test_the_best_answers_of_documents_are_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def verify(question: str, answers: Sequence[tuple[str, Passage]]) -> list[float]:
+        asked.extend(answer for answer, _ in answers)
+        return [0.0 if answer == asked[0] else 0.9 for answer, _ in answers]
+
+    before = read_singly("Where does Ida Kuhn live?", [STAFF, KEYS])
+    monkeypatch.setattr(documents, "verify", verify)
+    monkeypatch.setattr(documents, "_LEAST_VERIFIED", 1e-12)
+    after = read_singly("Where does Ida Kuhn live?", [STAFF, KEYS])
+    assert asked == [found.answer for found in before[: len(asked)]] == sorted(set(asked), key=asked.index)
+    assert [found.verified for found in after if found.answer in asked[:2]] == [0.9, 0.0]
+    assert {found.answer for found in after} == {found.answer for found in before}
+    unverified = [found for found in after if found.answer not in asked]
+    assert all(found.verified is None for found in unverified)
+    assert after == sorted(after, key=lambda found: -found.weight)
+
+
+def test_answers_of_articles_are_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "verify", lambda _, answers: [0.0] * len(answers))
+    article = Passage("1", "Ida Kuhn", "Ida Kuhn is a nurse from Larn.")
+    assert all(found.verified is None for found in read_singly("Where is Ida Kuhn from?", [article]))

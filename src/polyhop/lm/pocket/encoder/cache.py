@@ -46,10 +46,15 @@ class CacheMiss(Exception):
 def predict(question: str, paths: Sequence[Sequence[TitledText]]) -> list[EncoderOutput]:
     """Predict for the question over each path. The order of a path does not matter: its passages are read in the order
     of their titles. Raises ``CacheMiss`` inside ``cached_only()``."""
-    orders = [sorted(range(len(path)), key=lambda i: (path[i].title, path[i].text)) for path in paths]
+    return predict_each([(question, path) for path in paths])
+
+
+def predict_each(asked: Sequence[tuple[str, Sequence[TitledText]]]) -> list[EncoderOutput]:
+    """Predict for questions, each over a path of its own, as ``predict`` does for one."""
+    orders = [sorted(range(len(path)), key=lambda i: (path[i].title, path[i].text)) for _, path in asked]
     queries = [
         EncoderQuery(question, tuple((path[i].title, path[i].text) for i in order))
-        for path, order in zip(paths, orders, strict=True)
+        for (question, path), order in zip(asked, orders, strict=True)
     ]
     if _cached_only.get():
         with _lock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from polyhop.common.odds import log_odds, sigmoid
 from polyhop.common.text import fold, normalise, occurrences
 from polyhop.lm.pocket.encoder.cache import predict
 from polyhop.lm.pocket.encoder.inputs import EncoderOutput, TitledText
@@ -27,7 +28,7 @@ def correct_probability(question: str, passages: Sequence[Passage], weighed: Wei
         return 0.0
     features = correct_features(question, passages, weighed)
     odds = sum(weight * value for weight, value in zip(blends().correct, features, strict=True))
-    return 1.0 / (1.0 + math.exp(-odds))
+    return sigmoid(odds)
 
 
 def correct_features(
@@ -58,6 +59,8 @@ def reading_features(question: str, passages: Sequence[Passage], weighed: Weighe
         "weight": 0.0 if weight is None else math.log(max(weight, _LEAST)),
         "inner": 0.0 if inner is None else math.log(max(inner, _LEAST)),
         "in steps": float(inner is not None),
+        "verified": 0.0 if weighed.verified is None else log_odds(weighed.verified, _SUREST),
+        "not verified": float(weighed.verified is None),
         "sufficiency": best.sufficiency if best else 0.0,
         "nothing": best.kinds["none"] if best else 0.0,
         "answerable": answerable,
@@ -65,7 +68,7 @@ def reading_features(question: str, passages: Sequence[Passage], weighed: Weighe
         **_place_features(answer, read_path(question, passages)),
         "comparison": float(parsed.comparison is not None),
         "guessed comparison": float(parsed.comparison is not None and not settled),
-        "compared": 0.0 if verdict is None or verdict.answer is None else _log_odds(verdict.probability),
+        "compared": 0.0 if verdict is None or verdict.answer is None else log_odds(verdict.probability, _SUREST),
         "yes or no": float(parsed.type == "boolean"),
         "words": float(min(len(answer.split()), 10)),
         "in question": float(stems <= parsed.terms.keys()),
@@ -93,11 +96,6 @@ def _place_features(answer: str, reading: PathReading) -> dict[str, float]:
         "names": max(named) / len(names) if names else 1.0,
         "files": float(reading.of_documents),
     }
-
-
-def _log_odds(probability: float) -> float:
-    bounded = min(max(probability, 1 - _SUREST), _SUREST)
-    return math.log(bounded / (1 - bounded))
 
 
 def _probability_of(answer: str, path: Sequence[TitledText], output: EncoderOutput) -> float:

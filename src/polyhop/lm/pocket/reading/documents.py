@@ -4,7 +4,8 @@ answered in two steps."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from polyhop.common.text import normalise, words
 from polyhop.lm.pocket.encoder.cache import predict
@@ -14,11 +15,14 @@ from polyhop.lm.pocket.reading.judge import answer_probabilities, answerable
 from polyhop.lm.pocket.reading.question import ParsedQuestion
 from polyhop.lm.pocket.reading.tables import words as word_tables
 from polyhop.lm.pocket.reading.text import find_dates, parse_date, parse_number
+from polyhop.lm.pocket.reading.verification import verify
 from polyhop.types import Passage
 
 _STEPS_WEIGHT = 3.0  # of an answer found in two steps, beside one read at once
 _MAX_STEPS = 3  # descriptions inside each other
 _MAX_DESCRIBED = 3  # answers to the inner question that are followed
+_VERIFIED = 3  # best answers that are read again
+_LEAST_VERIFIED = 0.01  # probability that one is right
 _LEAST_DESCRIBED = 0.2  # minimum weight of one that is followed, as a share of the best one's
 _NEWER = re.compile(
     r"\b(?:now|new|instead|currently|at present|as of|since|finally|after all|no longer|any ?more|rather than"
@@ -45,22 +49,32 @@ _ASKS_PHONE = re.compile(r"\b(?:phone|telephone|mobile|fax) number\b|^(?:tele)?p
 _PHONE = re.compile(r"[+(]?\d[\d ()/.-]*\d(?: ?(?:ext\.?|x) ?\d+)?")
 _MIN_PHONE_DIGITS = 3  # an extension
 
-Weighed = tuple[str, float, Solution]
-"""An answer, its weight, and the solution that gives it."""
+
+class Weighed(NamedTuple):
+    """An answer, its weight, the solution that gives it, the passage that it was read off, and the probability that it
+    is right when it is read again beside the question; None if it was not."""
+
+    answer: str
+    weight: float
+    solution: Solution
+    passage: Passage
+    verified: float | None = None
+
+    def times(self, factor: float) -> Weighed:
+        """The answer with its weight multiplied."""
+        return self._replace(weight=factor * self.weight)
 
 
 def answers_of_documents(question: str, passages: Sequence[Passage]) -> list[Weighed]:
     """The answers read off single passages, and those found in two steps."""
-    found = read_singly(question, passages)
-    for answer, weight, solution in answers_in_steps(question, passages) or ():
-        found.append((answer, _STEPS_WEIGHT * weight, solution))
-    return found
+    in_steps = answers_in_steps(question, passages) or ()
+    return [*read_singly(question, passages), *(found.times(_STEPS_WEIGHT) for found in in_steps)]
 
 
 def inner_weight(question: str, passages: Sequence[Passage]) -> float | None:
     """The weight of the best answer to the inner question; None if nothing is described."""
     found = answers_to_inner(question, passages)
-    return None if found is None else max((weight for _, weight, _ in found), default=0.0)
+    return None if found is None else max((each.weight for each in found), default=0.0)
 
 
 def answers_to_inner(question: str, passages: Sequence[Passage]) -> list[Weighed] | None:
@@ -71,8 +85,8 @@ def answers_to_inner(question: str, passages: Sequence[Passage]) -> list[Weighed
 
 def read_singly(question: str, passages: Sequence[Passage], known: Sequence[str] = ()) -> list[Weighed]:
     """The answers read off each passage alone, best first, each once. The weight of an answer is the probability that
-    its passage contains the answer, times its own there. ``known``: what the question is about, which cannot be its
-    answer."""
+    its passage contains the answer, times its own there; the best of own documents are verified. ``known``: what the
+    question is about, which cannot be its answer."""
     predict(question, [[passage] for passage in passages])  # in one batch
     best: dict[str, Weighed] = {}
     for passage in passages:
@@ -80,21 +94,34 @@ def read_singly(question: str, passages: Sequence[Passage], known: Sequence[str]
         contained = answerable(reading)
         for answer, share in _widened(answer_probabilities(reading.solution)).items():
             weight = contained * share * _timeliness(reading, answer) * fit(reading.parsed, answer)
-            if weight > (best[answer][1] if answer in best else 0.0) and not _is_known(answer, known):
-                best[answer] = answer, weight, reading.solution
-    return sorted(best.values(), key=lambda weighed: -weighed[1])
+            if weight > (best[answer].weight if answer in best else 0.0) and not _is_known(answer, known):
+                best[answer] = Weighed(answer, weight, reading.solution, passage)
+    return _by_weight(_verified(question, _by_weight(best.values())))
+
+
+def _by_weight(found: Iterable[Weighed]) -> list[Weighed]:
+    return sorted(found, key=lambda each: -each.weight)
+
+
+def _verified(question: str, found: Sequence[Weighed]) -> list[Weighed]:
+    """The best answers, each weighed by the probability that it is right, and the others by the least of these."""
+    first = [each for each in found[:_VERIFIED] if "source" in each.passage.metadata]
+    checked = verify(question, [(each.answer, each.passage) for each in first])
+    factors = [max(probability, _LEAST_VERIFIED) for probability in checked]
+    rest = min(factors, default=1.0)
+    return [
+        *(
+            each.times(factor)._replace(verified=probability)
+            for each, factor, probability in zip(first, factors, checked, strict=True)
+        ),
+        *(each.times(rest) for each in found[len(first) :]),
+    ]
 
 
 def read_step(question: str, passages: Sequence[Passage], known: Sequence[str] = ()) -> tuple[str, Passage] | None:
     """The best answer read off single passages, and the passage; None if none of them has one."""
-    predict(question, [[passage] for passage in passages])  # in one batch
-    read = [
-        (weight, answer, passage)
-        for passage in passages
-        for answer, weight, _ in read_singly(question, [passage], known)[:1]
-    ]
-    _, answer, passage = max(read, key=lambda each: each[0], default=(0.0, "", None))
-    return (answer, passage) if passage else None
+    found = read_singly(question, passages, known)
+    return (found[0].answer, found[0].passage) if found else None
 
 
 def _widened(shares: Mapping[str, float]) -> Mapping[str, float]:
@@ -126,22 +153,22 @@ def answers_in_steps(question: str, passages: Sequence[Passage], known: tuple[st
         return None
     best: dict[str, Weighed] = {}
     described = read_singly(parts.inner, passages, known)[:_MAX_DESCRIBED]
-    for name, trust, _ in described:
-        if trust < _LEAST_DESCRIBED * described[0][1]:
+    for inner in described:
+        if inner.weight < _LEAST_DESCRIBED * described[0].weight:
             break
-        about, held = parts.about(name), (*known, name)
+        about, held = parts.about(inner.answer), (*known, inner.answer)
         further = answers_in_steps(about, passages, held) or read_singly(about, passages, held)
-        for answer, weight, solution in further[:_MAX_DESCRIBED]:
-            if answer not in best or trust * weight > best[answer][1]:
-                best[answer] = answer, trust * weight, solution
-    return sorted(best.values(), key=lambda weighed: -weighed[1])
+        for found in (each.times(inner.weight) for each in further[:_MAX_DESCRIBED]):
+            if found.answer not in best or found.weight > best[found.answer].weight:
+                best[found.answer] = found
+    return _by_weight(best.values())
 
 
 def described(question: str, passages: Sequence[Passage]) -> str | None:
     """The question about what the inner question's answer is, to search with; None if nothing is described."""
     parts = split(question)
     found = read_singly(parts.inner, passages) if parts and passages else []
-    return parts.about(found[0][0]) if parts and found else None
+    return parts.about(found[0].answer) if parts and found else None
 
 
 def _timeliness(reading: PathReading, answer: str) -> float:

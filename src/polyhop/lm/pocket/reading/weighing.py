@@ -42,13 +42,15 @@ Path = tuple[Passage, ...]
 
 class WeighedAnswer(NamedTuple):
     """An answer, the solution that supports it most, and its share of the weight of all answers; its weight, where it
-    was read off own documents; and the paths that were read: none if rules settle a question over articles."""
+    was read off own documents; the paths that were read: none if rules settle a question over articles; and the
+    probability that it is right when it is read again beside the question, where it was."""
 
     answer: str | None
     solution: Solution
     share: float
     weight: float | None = None
     paths: Sequence[Path] = ()
+    verified: float | None = None
 
 
 def best_answer(question: str, passages: Sequence[Passage]) -> tuple[str | None, Solution]:
@@ -110,15 +112,15 @@ def _follow_description(
     """Multiply the weight of an answer by the probability that it is not just what the question describes. If no answer
     is sure then, add those found in steps: one of weight w counts as w times all that was read off pairs."""
     everything, spellings = sum(totals.values()), {normalise(answer): answer for answer in totals}
-    for text, weight, _ in answers_to_inner(question, passages) or ():
-        if answer := spellings.get(normalise(text)):
-            totals[answer] *= max(0.0, 1.0 - weight)
+    for inner in answers_to_inner(question, passages) or ():
+        if answer := spellings.get(normalise(inner.answer)):
+            totals[answer] *= max(0.0, 1.0 - inner.weight)
     if max(totals.values()) >= _SURE * everything:
         return
-    for text, weight, solution in answers_in_steps(question, passages) or ():
-        answer = spellings.setdefault(normalise(text), text)
-        totals[answer] = totals.get(answer, 0.0) + everything * weight
-        strongest.setdefault(answer, (everything * weight, solution))
+    for found in answers_in_steps(question, passages) or ():
+        answer = spellings.setdefault(normalise(found.answer), found.answer)
+        totals[answer] = totals.get(answer, 0.0) + everything * found.weight
+        strongest.setdefault(answer, (everything * found.weight, found.solution))
 
 
 def _other_likely(question: str, pairs: Sequence[Path], paths: Sequence[Path]) -> list[Path]:
@@ -148,10 +150,12 @@ def _weigh_documents(question: str, passages: Sequence[Passage], whole: Solution
     it is about; where all weigh little, off pairs too."""
     totals: dict[str, float] = defaultdict(float)
     strongest: dict[str, tuple[float, Solution]] = {}
-    for answer, weight, solution in answers_of_documents(question, passages):
-        totals[answer] += weight
-        if answer not in strongest or weight > strongest[answer][0]:
-            strongest[answer] = weight, solution
+    verified: dict[str, float | None] = {}
+    for found in answers_of_documents(question, passages):
+        totals[found.answer] += found.weight
+        if found.answer not in strongest or found.weight > strongest[found.answer][0]:
+            strongest[found.answer] = found.weight, found.solution
+            verified[found.answer] = found.verified
     if len(passages) > 1 and max(totals.values(), default=0.0) < _LITTLE:
         pairs = _pairs(question, _most_promising(question, passages))
         paired, solutions = _weigh_paths(question, passages, pairs, whole)
@@ -163,7 +167,8 @@ def _weigh_documents(question: str, passages: Sequence[Passage], whole: Solution
     if not totals:
         return WeighedAnswer(None, whole, 0.0)
     heaviest = _heaviest(totals, strongest) if any(totals.values()) else _as_read(whole, ())
-    return heaviest._replace(weight=totals.get(heaviest.answer or "", 0.0))
+    answer = heaviest.answer or ""
+    return heaviest._replace(weight=totals.get(answer, 0.0), verified=verified.get(answer))
 
 
 def _weigh_paths(

@@ -1,0 +1,138 @@
+"""Examples of questions beside an answer, right or wrong: is it the answer?
+
+    python -m training.verified DATA OUT --replay EXAMPLES ... [--earlier N] [--seed N]
+
+DATA: see ``training/README.md``. OUT: one JSON line an example: questions about single facts of everyday documents
+beside their answers, and beside wrong ones that ``pocket``, with the encoder that is installed, reads off the passage
+of the fact and off the nearest others; the new examples of ``training.phrasings``; and N examples of each file of
+earlier stages. Domains that are held out are not read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import polyhop
+from polyhop import Passage
+from polyhop.common.text import normalise
+from polyhop.lm.pocket.encoder.cache import predict
+from polyhop.lm.pocket.reading.answer import read_path
+from polyhop.lm.pocket.reading.documents import fit
+from polyhop.lm.pocket.reading.judge import answer_probabilities, answerable
+from polyhop.lm.pocket.reading.verification import verifying
+from polyhop.retrieval import open_plain_retriever
+from polyhop.retrieval.index import index_for
+from training import phrasings
+from training.data import Example, read, sampled, write_mixed
+from training.everyday import passage_of
+from training.examples import pair
+from training.facts import SetOf, facts
+from training.sets import FOLDER, HELD_OUT, DocumentSet, Question, corpus_of, sets
+from training.single import WHOLE
+
+RIGHT, UNANSWERABLE, WRONG = 10_000, 5_000, 9_500
+"""Examples of right answers, of answers to questions that have none, and of other wrong answers."""
+EARLIER = 7000
+OF_PHRASINGS, OF_FACTS, OF_UNANSWERABLE = 0.6, 0.2, 0.4
+"""Shares of the questions that are read: ``phrasings/``, ``facts/``, and those of the sets that have no answer."""
+_NEAR = 3  # passages that BM25 finds, of which one or two are read
+_READ = 6  # best answers that are looked at
+_LEAST = 0.005  # weight of a wrong answer to a question that has a right one
+
+
+class Answered(NamedTuple):
+    """A question beside an answer that is read off a passage. ``right``: None if the question has no answer."""
+
+    question: str
+    answer: str
+    passage: Passage
+    right: bool | None
+
+    @property
+    def example(self) -> Example:
+        """The example."""
+        kind = "yes" if self.right else "no"
+        return Example("verified", verifying(self.question, self.answer), [pair(self.passage)], kind=kind)
+
+
+def answers_of(held: DocumentSet, questions: Iterable[Question], chance: random.Random) -> Iterator[Answered]:
+    """The answers to questions about single facts of a set: the right one, and wrong ones that are read."""
+    passages = list(corpus_of(held))
+    files = {passage.metadata["source"] for passage in passages}
+    engine = open_plain_retriever("bm25", index_for(polyhop.open_corpus(passages)))
+    for asked in questions:
+        own = [passage_of(step, passages) for step in asked.steps if step.path in files]
+        if asked.kind == "unanswerable" or (asked.kind in WHOLE and len(own) == 1):
+            near = [each for each in engine.search(asked.text, _NEAR) if each not in own]
+            yield from _answers(asked, own[:1], near[: chance.choice((1, 1, 1, 2, 2))])
+
+
+def _answers(asked: Question, own: Sequence[Passage], near: Sequence[Passage]) -> Iterator[Answered]:
+    right = [normalise(answer) for answer in asked.answers] if asked.kind in WHOLE else []
+    if right:
+        yield Answered(asked.text, asked.answers[0], own[0], right=True)
+    seen, wrong = set(right[:1]), 0
+    for weight, answer, passage in _read(asked.text, [*own, *near])[:_READ]:
+        plain = normalise(answer)
+        if plain in seen or not plain:
+            continue
+        seen.add(plain)
+        if any(plain in each or each in plain for each in right):
+            continue
+        if wrong < (2 if right else 1) and (weight > _LEAST or not right):
+            wrong += 1
+            yield Answered(asked.text, answer, passage, right=False if right else None)
+
+
+def _read(question: str, passages: Sequence[Passage]) -> list[tuple[float, str, Passage]]:
+    """The answers that are read off single passages, best first, each with its weight."""
+    predict(question, [[passage] for passage in passages])  # in one batch
+    found = []
+    for passage in passages:
+        reading = read_path(question, [passage])
+        for answer, share in answer_probabilities(reading.solution).items():
+            found.append((answerable(reading) * share * fit(reading.parsed, answer), answer, passage))
+    return sorted(found, key=lambda each: -each[0])
+
+
+def questions_of(chance: random.Random) -> Iterator[tuple[DocumentSet, list[Question]]]:
+    """The sets that are trained on, each with a sample of the questions about it."""
+    shares = ((facts(sorted(phrasings.FOLDER.glob("*.txt"))), OF_PHRASINGS), (facts(), OF_FACTS))
+    for held in sets(FOLDER):
+        if held.domain in HELD_OUT:
+            continue
+        about = [
+            asked
+            for found, share in shares
+            for asked in found.get(SetOf(held.domain, held.name), ())
+            if chance.random() < share
+        ]
+        own = [each for each in held.questions if each.kind != "unanswerable" or chance.random() < OF_UNANSWERABLE]
+        yield held, [*about, *own]
+
+
+def main() -> None:
+    """Write the examples."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--replay", type=Path, nargs="+", required=True)
+    parser.add_argument("--earlier", type=int, default=EARLIER)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    chance = random.Random(given.seed)
+    every = [found for held, asked in questions_of(chance) for found in answers_of(held, asked, chance)]
+    made: list[Example] = []
+    for right, count in ((True, RIGHT), (None, UNANSWERABLE), (False, WRONG)):
+        made += sampled([[found.example for found in every if found.right is right]], count, chance)
+    made += phrasings.examples(given.data, chance)
+    made += sampled(map(read, given.replay), given.earlier, chance)
+    write_mixed(made, given.out, chance)
+
+
+if __name__ == "__main__":
+    main()
