@@ -9,9 +9,9 @@ draws it. The ten questions here need three passages or more.
 prints
 
     closed book                169 tokens a question   exact match   0 %   on the frontier
-    paths of passages         1008 tokens a question   exact match  40 %   on the frontier
-    one search                1128 tokens a question   exact match  30 %   behind paths of passages
-    a tree of reviews        10122 tokens a question   exact match  30 %   behind paths of passages
+    paths of passages         1010 tokens a question   exact match  50 %   on the frontier
+    one search                1127 tokens a question   exact match  40 %   behind paths of passages
+    a tree of reviews        10144 tokens a question   exact match  40 %   behind paths of passages
 """
 
 from typing import Any

@@ -20,7 +20,7 @@ DESCRIBES = "What is described?"
 """The question that the encoder reads a question for."""
 _DESCRIBED_FROM = 0.5
 """The minimum log-odds that a question describes something for it to be split."""
-_TIE = 0.1
+_TIE = 0.5
 """The difference of log-probability up to which the inner one of two descriptions is taken."""
 _HEAD = (
     r"(?P<head>(?:(?!(?:who|that|which|whose|whom|where|with|of|for|in|on|at|from|by|to|and|or)\b)[\w'’&.-]+ ){1,4})"
