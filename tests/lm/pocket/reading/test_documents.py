@@ -93,4 +93,7 @@ def test_the_best_answers_of_documents_are_verified(monkeypatch: pytest.MonkeyPa
 def test_answers_of_articles_are_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "verify", lambda _, answers: [0.0] * len(answers))
     article = Passage("1", "Ida Kuhn", "Ida Kuhn is a nurse from Larn.")
-    assert all(found.verified is None for found in read_singly("Where is Ida Kuhn from?", [article]))
+    for passages in ([article], [article, STAFF]):
+        found = read_singly("Where is Ida Kuhn from?", passages)
+        assert found
+        assert all(each.verified is None for each in found)

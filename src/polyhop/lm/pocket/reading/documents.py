@@ -96,7 +96,9 @@ def read_singly(question: str, passages: Sequence[Passage], known: Sequence[str]
             weight = contained * share * _timeliness(reading, answer) * fit(reading.parsed, answer)
             if weight > (best[answer].weight if answer in best else 0.0) and not _is_known(answer, known):
                 best[answer] = Weighed(answer, weight, reading.solution, passage)
-    return _by_weight(_verified(question, _by_weight(best.values())))
+    found = _by_weight(best.values())
+    of_documents = all("source" in passage.metadata for passage in passages)
+    return _by_weight(_verified(question, found)) if of_documents else found
 
 
 def _by_weight(found: Iterable[Weighed]) -> list[Weighed]:
@@ -105,17 +107,14 @@ def _by_weight(found: Iterable[Weighed]) -> list[Weighed]:
 
 def _verified(question: str, found: Sequence[Weighed]) -> list[Weighed]:
     """The best answers, each weighed by the probability that it is right, and the others by the least of these."""
-    first = [each for each in found[:_VERIFIED] if "source" in each.passage.metadata]
+    first, others = found[:_VERIFIED], found[_VERIFIED:]
     checked = verify(question, [(each.answer, each.passage) for each in first])
-    factors = [max(probability, _LEAST_VERIFIED) for probability in checked]
-    rest = min(factors, default=1.0)
-    return [
-        *(
-            each.times(factor)._replace(verified=probability)
-            for each, factor, probability in zip(first, factors, checked, strict=True)
-        ),
-        *(each.times(rest) for each in found[len(first) :]),
+    rest = max(min(checked, default=1.0), _LEAST_VERIFIED)
+    verified = [
+        each.times(max(probability, _LEAST_VERIFIED))._replace(verified=probability)
+        for each, probability in zip(first, checked, strict=True)
     ]
+    return [*verified, *(each.times(rest) for each in others)]
 
 
 def read_step(question: str, passages: Sequence[Passage], known: Sequence[str] = ()) -> tuple[str, Passage] | None:
