@@ -50,7 +50,7 @@ def predict(question: str, paths: Sequence[Sequence[TitledText]]) -> list[Encode
 
 
 def predict_each(asked: Sequence[tuple[str, Sequence[TitledText]]]) -> list[EncoderOutput]:
-    """Predict for questions, each over a path of its own, as ``predict`` does for one."""
+    """Predict for pairs of a question and a path, in one batch; see ``predict``."""
     orders = [sorted(range(len(path)), key=lambda i: (path[i].title, path[i].text)) for _, path in asked]
     queries = [
         EncoderQuery(question, tuple((path[i].title, path[i].text) for i in order))
