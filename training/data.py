@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import random
@@ -91,6 +92,17 @@ def write_mixed(examples: list[Example], file: Path, chance: random.Random) -> N
     write(examples, file)
     counts = Counter(each.source for each in examples)
     print(len(examples), "examples:", ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
+
+
+def mix_parser(description: str | None, earlier: int, *inputs: str) -> argparse.ArgumentParser:
+    """Return the options of a later stage: its inputs, where to write, and how much of earlier stages to mix in."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in (*inputs, "out"):
+        parser.add_argument(name, type=Path)
+    parser.add_argument("--replay", type=Path, nargs="+", required=True)
+    parser.add_argument("--earlier", type=int, default=earlier)
+    parser.add_argument("--seed", type=int, default=0)
+    return parser
 
 
 def occurrences(answer: str, text: str) -> Iterator[tuple[int, int]]:

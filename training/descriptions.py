@@ -8,13 +8,12 @@ over articles; and N of each file of earlier stages.
 
 from __future__ import annotations
 
-import argparse
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from training import articles
-from training.data import Example, read, sampled, write_mixed
+from training.data import Example, mix_parser, read, sampled, write_mixed
 from training.facts import SetOf, facts
 from training.sets import FOLDER, HELD_OUT, DocumentSet, Question, sets
 from training.single import described
@@ -40,12 +39,7 @@ def of_articles(folder: Path) -> Iterator[Example]:
 
 def main() -> None:
     """Write the examples."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--replay", type=Path, nargs="+", required=True)
-    parser.add_argument("--earlier", type=int, default=EARLIER)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    given = mix_parser(__doc__, EARLIER).parse_args()
     chance = random.Random(given.seed)
     kinds = (of_documents(sets(FOLDER), facts()), of_articles(articles.FOLDER), *map(read, given.replay))
     write_mixed(sampled(kinds, given.earlier, chance), given.out, chance)

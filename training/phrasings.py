@@ -11,7 +11,6 @@ articles; those of DATA's decompositions; and N examples of each file of earlier
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
 from collections.abc import Iterator, Sequence
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from polyhop.common.text import content_words
 from training import articles
-from training.data import Example, lines, read, sampled, write_mixed
+from training.data import Example, lines, mix_parser, read, sampled, write_mixed
 from training.descriptions import of_articles
 from training.facts import facts
 from training.sets import FOLDER as SETS
@@ -96,13 +95,8 @@ def examples(data: Path, chance: random.Random, described: int = DESCRIBED) -> l
 
 def main() -> None:
     """Write the examples."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--replay", type=Path, nargs="+", required=True)
+    parser = mix_parser(__doc__, EARLIER, "data")
     parser.add_argument("--described", type=int, default=DESCRIBED)
-    parser.add_argument("--earlier", type=int, default=EARLIER)
-    parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     chance = random.Random(given.seed)
     made = examples(given.data, chance, given.described)

@@ -10,24 +10,19 @@ earlier stages. Domains that are held out are not read.
 
 from __future__ import annotations
 
-import argparse
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import polyhop
 from polyhop import Passage
 from polyhop.common.text import normalise
-from polyhop.lm.pocket.encoder.cache import predict
-from polyhop.lm.pocket.reading.answer import read_path
-from polyhop.lm.pocket.reading.documents import fit
-from polyhop.lm.pocket.reading.judge import answer_probabilities, answerable
+from polyhop.lm.pocket.reading.documents import read_unverified
 from polyhop.lm.pocket.reading.verification import verifying
 from polyhop.retrieval import open_plain_retriever
 from polyhop.retrieval.index import index_for
 from training import phrasings
-from training.data import Example, read, sampled, write_mixed
+from training.data import Example, mix_parser, read, sampled, write_mixed
 from training.everyday import passage_of
 from training.examples import pair
 from training.facts import SetOf, facts
@@ -76,27 +71,16 @@ def _answers(asked: Question, own: Sequence[Passage], near: Sequence[Passage]) -
     if right:
         yield Answered(asked.text, asked.answers[0], own[0], right=True)
     seen, wrong = set(right[:1]), 0
-    for weight, answer, passage in _read(asked.text, [*own, *near])[:_READ]:
-        plain = normalise(answer)
+    for found in read_unverified(asked.text, [*own, *near])[:_READ]:
+        plain = normalise(found.answer)
         if plain in seen or not plain:
             continue
         seen.add(plain)
         if any(plain in each or each in plain for each in right):
             continue
-        if wrong < (2 if right else 1) and (weight > _LEAST or not right):
+        if wrong < (2 if right else 1) and (found.weight > _LEAST or not right):
             wrong += 1
-            yield Answered(asked.text, answer, passage, right=False if right else None)
-
-
-def _read(question: str, passages: Sequence[Passage]) -> list[tuple[float, str, Passage]]:
-    """The answers that are read off single passages, best first, each with its weight."""
-    predict(question, [[passage] for passage in passages])  # in one batch
-    found = []
-    for passage in passages:
-        reading = read_path(question, [passage])
-        for answer, share in answer_probabilities(reading.solution).items():
-            found.append((answerable(reading) * share * fit(reading.parsed, answer), answer, passage))
-    return sorted(found, key=lambda each: -each[0])
+            yield Answered(asked.text, found.answer, found.passage, right=False if right else None)
 
 
 def questions_of(chance: random.Random) -> Iterator[tuple[DocumentSet, list[Question]]]:
@@ -117,13 +101,7 @@ def questions_of(chance: random.Random) -> Iterator[tuple[DocumentSet, list[Ques
 
 def main() -> None:
     """Write the examples."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--replay", type=Path, nargs="+", required=True)
-    parser.add_argument("--earlier", type=int, default=EARLIER)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    given = mix_parser(__doc__, EARLIER, "data").parse_args()
     chance = random.Random(given.seed)
     every = [found for held, asked in questions_of(chance) for found in answers_of(held, asked, chance)]
     made: list[Example] = []

@@ -140,7 +140,12 @@ class PathReading:
 def read_path(question: str, passages: Sequence[Passage]) -> PathReading:
     """Read a question over passages. The latest ``MAX_CACHED_READINGS`` readings are cached."""
     rows = tuple((p.id, p.title, p.text, tuple(p.links)) for p in passages)
-    return _read_path(question, rows, bool(passages) and all("source" in p.metadata for p in passages))
+    return _read_path(question, rows, are_of_documents(passages))
+
+
+def are_of_documents(passages: Sequence[Passage]) -> bool:
+    """Return True if passages are parts of files, not articles."""
+    return bool(passages) and all("source" in passage.metadata for passage in passages)
 
 
 @lru_cache(maxsize=MAX_CACHED_READINGS)

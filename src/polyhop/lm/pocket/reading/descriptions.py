@@ -142,7 +142,7 @@ def _read(text: str) -> Split | None:
 
 
 def _innermost(spans: Sequence[SpanPrediction]) -> tuple[int, int]:
-    """The best span, or one inside it that ends where it does and is as probable."""
+    """The best span, or one inside it that ends where it does and is nearly as probable."""
     best = spans[0]
     inside = [span for span in spans if span.end == best.end and best.log_probability - span.log_probability <= _TIE]
     innermost = max(inside, key=lambda span: span.start)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from polyhop.common.text import normalise, words
 from polyhop.lm.pocket.encoder.cache import predict
-from polyhop.lm.pocket.reading.answer import PathReading, Solution, read_path
+from polyhop.lm.pocket.reading.answer import PathReading, Solution, are_of_documents, read_path
 from polyhop.lm.pocket.reading.descriptions import split
 from polyhop.lm.pocket.reading.judge import answer_probabilities, answerable
 from polyhop.lm.pocket.reading.question import ParsedQuestion
@@ -84,9 +84,15 @@ def answers_to_inner(question: str, passages: Sequence[Passage]) -> list[Weighed
 
 
 def read_singly(question: str, passages: Sequence[Passage], known: Sequence[str] = ()) -> list[Weighed]:
+    """The answers of ``read_unverified``, the best of own documents verified; best first."""
+    found = read_unverified(question, passages, known)
+    return _by_weight(_verified(question, found)) if are_of_documents(passages) else found
+
+
+def read_unverified(question: str, passages: Sequence[Passage], known: Sequence[str] = ()) -> list[Weighed]:
     """The answers read off each passage alone, best first, each once. The weight of an answer is the probability that
-    its passage contains the answer, times its own there; the best of own documents are verified. ``known``: what the
-    question is about, which cannot be its answer."""
+    its passage contains the answer, times its own there. ``known``: what the question is about, which cannot be its
+    answer."""
     predict(question, [[passage] for passage in passages])  # in one batch
     best: dict[str, Weighed] = {}
     for passage in passages:
@@ -96,9 +102,7 @@ def read_singly(question: str, passages: Sequence[Passage], known: Sequence[str]
             weight = contained * share * _timeliness(reading, answer) * fit(reading.parsed, answer)
             if weight > (best[answer].weight if answer in best else 0.0) and not _is_known(answer, known):
                 best[answer] = Weighed(answer, weight, reading.solution, passage)
-    found = _by_weight(best.values())
-    of_documents = all("source" in passage.metadata for passage in passages)
-    return _by_weight(_verified(question, found)) if of_documents else found
+    return _by_weight(best.values())
 
 
 def _by_weight(found: Iterable[Weighed]) -> list[Weighed]:

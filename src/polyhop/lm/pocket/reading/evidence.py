@@ -208,10 +208,8 @@ def _facts(
                     gap = token - mention.token - len(names[mention.thing])
                     about *= _BESIDE if 0 <= gap < 2 else _FADING ** _names_between(page, mention, token)
                 described = _described(page, segment, token, quantity, measure)
-                yield (
-                    mention,
-                    StatedValue(quantity, page, about, *described, written, bool(segment.keys), segment.first),
-                )
+                in_row, first = bool(segment.keys), segment.first
+                yield mention, StatedValue(quantity, page, about, *described, written, in_row, first)
         if len({mention.thing for mention in mentions}) == 1 and not segment.keys:
             if not is_article or mentions[-1].thing in titled or mentions[0].token - segment.first < _OPENS:
                 subject = mentions[-1]
