@@ -32,6 +32,7 @@ from polyhop.common.text import words
 from polyhop.lm.pocket.reading.descriptions import inner_question
 from polyhop.retrieval import open_plain_retriever
 from polyhop.retrieval.index import index_for
+from training.checking import report
 from training.data import (
     Example,
     TitledText,
@@ -183,12 +184,9 @@ def articles(data: Path, chance: random.Random) -> Iterator[Example]:
 def check() -> int:
     """Print the faults of the questions, and what there is of each kind; 1 if there are faults."""
     found = [list(read_articles(file)) for file in sorted(FOLDER.glob("*.txt"))]
-    wrong = [fault for each in found for fault in faults(each)]
     hops = Counter(len(asked.names) for each in found for asked in each)
-    print("\n".join(wrong))
-    print(f"{sum(hops.values())} questions: {hops[1] + hops[2]} with a bridge, {hops[0]} about all passages at once; "
-          f"{len(wrong)} faults")  # fmt: skip
-    return int(bool(wrong))
+    summary = f"{sum(hops.values())} questions: {hops[1] + hops[2]} with a bridge, {hops[0]} about all passages at once"
+    return report((fault for each in found for fault in faults(each)), summary)
 
 
 def main() -> None:

@@ -32,6 +32,7 @@ from typing import NamedTuple
 
 from polyhop.lm.pocket.reading.descriptions import inner_question
 from polyhop.lm.pocket.reading.values import value_question
+from training.checking import report
 from training.data import occurs
 from training.sets import HELD_OUT, Question, Step
 
@@ -143,12 +144,9 @@ def faults(found: dict[SetOf, list[Question]]) -> Iterator[str]:
 def main(files: Sequence[str]) -> int:
     """Print the faults of the questions, and what there is of each kind; 1 if there are faults."""
     found = facts([Path(file) for file in files])
-    wrong = list(faults(found))
-    print("\n".join(wrong))
     counts = Counter(asked.kind for questions in found.values() for asked in questions)
     kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common())
-    print(f"{len(found)} sets: {kinds}; {len(wrong)} faults")
-    return int(bool(wrong))
+    return report(faults(found), f"{len(found)} sets: {kinds}")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from training.checking import report
+
 FOLDER = Path(__file__).parent / "notes"
 ANSWERS = {"+": "yes", "-": "no", "?": "none"}
 """The meaning of each mark of a question of yes or no."""
@@ -106,15 +108,12 @@ def _plain(text: str) -> str:
 def main(files: Sequence[str]) -> int:
     """Print the faults of the notes, and what there is of each answer; 1 if there are faults."""
     found = [note for file in files for note in read_notes(Path(file))] if files else list(notes())
-    wrong = [fault for note in found for fault in faults(note)]
-    print("\n".join(wrong))
     counts = Counter(
         answer if asked.yes_or_no else "not told" if answer == "none" else "words"
         for note in found for asked in note.questions for answer in asked.answers
     )  # fmt: skip
     answers = ", ".join(f"{count} {name}" for name, count in counts.most_common())
-    print(f"{len(found)} notes: {answers}; {len(wrong)} faults")
-    return int(bool(wrong))
+    return report((fault for note in found for fault in faults(note)), f"{len(found)} notes: {answers}")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from training.checking import report
 from training.notes import ANSWERS
 from training.sets import HELD_OUT, Step
 
@@ -80,12 +81,9 @@ def faults(found: Sequence[Quote]) -> Iterator[str]:
 def main(files: Sequence[str]) -> int:
     """Print the faults of the quotations, and what there is of each answer; 1 if there are faults."""
     found = [quote for file in files for quote in read_quotes(Path(file))] if files else list(quotes())
-    wrong = list(faults(found))
-    print("\n".join(wrong))
     counts = Counter(answer for quote in found for _, answer in quote.questions)
     answers = ", ".join(f"{count} {answer}" for answer, count in counts.most_common())
-    print(f"{len(found)} quotations: {answers}; {len(wrong)} faults")
-    return int(bool(wrong))
+    return report(faults(found), f"{len(found)} quotations: {answers}")
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ from typing import NamedTuple
 
 from polyhop.data.corpora import open_corpus
 from polyhop.data.corpus import Corpus
+from training.checking import report
 
 FOLDER = Path(__file__).parent / "documents"
 HELD_OUT = ("clinic", "festival", "harbour", "observatory", "opensource")
@@ -231,13 +232,11 @@ def _plain(text: str) -> str:
 def main(files: Sequence[str]) -> int:
     """Print the faults of the sets, and what there is of each kind; 1 if there are faults."""
     found = [read_set(Path(file)) for file in files] if files else list(sets())
-    wrong = [fault for held in found for fault in faults(held)]
-    print("\n".join(wrong))
     asked = [question for held in found for question in held.questions]
     kinds = ", ".join(f"{sum(each.kind == kind for each in asked)} {kind}" for kind in KINDS)
     documents = sum(len(held.documents) for held in found)
-    print(f"{len(found)} sets, {documents} documents, {len(asked)} questions: {kinds}; {len(wrong)} faults")
-    return int(bool(wrong))
+    wrong = (fault for held in found for fault in faults(held))
+    return report(wrong, f"{len(found)} sets, {documents} documents, {len(asked)} questions: {kinds}")
 
 
 if __name__ == "__main__":
