@@ -66,6 +66,12 @@ class Passage:
         return row
 
 
+def are_of_documents(passages: Iterable[Passage]) -> bool:
+    """Return True if passages, at least one, are parts of files, not articles."""
+    found = list(passages)
+    return bool(found) and all("source" in passage.metadata for passage in found)
+
+
 @dataclass(frozen=True, slots=True)
 class Gold:
     """The gold passages of a question that a corpus has, and the names (ids or titles) of those that it lacks."""

@@ -33,7 +33,7 @@ from tests.kit.encoders import WordEncoder
 from tests.retrieval.test_dense import QUERIES, passages
 
 MANY = [Passage(f"p{number}", "", "") for number in range(12)]
-FUSIONS: list[Fusion] = ["zscore", "rrf"]
+FUSIONS: list[Fusion] = ["zscore", "relative", "rrf"]
 
 rankings = st.lists(
     st.tuples(
@@ -58,6 +58,8 @@ def plainly(weighted: Sequence[Any], fusion: str) -> dict[Passage, float]:
             at = next((at for at, (hit, _) in enumerate(hits) if hit == passage), None)
             if fusion == "rrf":
                 part = 0.0 if at is None else 1 / (60 + at + 1)
+            elif fusion == "relative":
+                part = 0.0 if at is None or max(values) <= 0 else values[at] / max(values)
             elif not values or (spread := statistics.pstdev(values)) == 0:
                 part = 0.0
             else:
@@ -177,7 +179,7 @@ def test_a_weight_that_is_none_is_refused(index: Index, parts: Any, weight: floa
 
 
 def test_settings_that_cannot_be_are_refused(index: Index, parts: Any) -> None:
-    with pytest.raises(SettingError, match="fusion='sum': must be 'zscore' or 'rrf' or 'shards'"):
+    with pytest.raises(SettingError, match="fusion='sum': must be 'zscore' or 'relative' or 'rrf' or 'shards'"):
         Hybrid(index, parts, fusion="sum")  # type: ignore[arg-type]
     with pytest.raises(SettingError, match="depth=0"):
         Hybrid(index, parts, depth=0)

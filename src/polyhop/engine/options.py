@@ -172,8 +172,9 @@ class PipelineOptions:
     retriever: str | Searcher | None = _field(
         None,
         Option(
-            "bm25, tfidf, tfidf-bm25, dense:NAME, hybrid:A+B, colbert:FOLDER, mdr:FOLDER, ppr, hipporag:FILE, hops, "
-            "elastic:URL/INDEX, http://URL, web:API or promptrank; default: the method's own (for search: bm25).",
+            "auto, bm25, tfidf, tfidf-bm25, dense:NAME, hybrid:A+B, colbert:FOLDER, mdr:FOLDER, ppr, hipporag:FILE, "
+            "hops, elastic:URL/INDEX, http://URL, web:API or promptrank; default: the method's own, mostly auto: bm25, "
+            "over small folders fused with dense:pocket.",
             Group.RETRIEVAL,
             is_part=True,
         ),

@@ -14,7 +14,7 @@ from polyhop.methods.hops import RANKING, ranked_by_paths, scoring_needs
 from polyhop.methods.path_score import PathScoring
 from polyhop.methods.paths import follows_links, ranked
 from polyhop.methods.promptrank import promptrank
-from polyhop.methods.registry import method_named, read_retriever, read_settings, select
+from polyhop.methods.registry import USUAL_RETRIEVER, method_named, read_retriever, read_settings, select
 from polyhop.retrieval import open_retriever, register_reranker, register_retriever
 from polyhop.retrieval.base import AnyRetriever, RunRetriever, as_retriever
 from polyhop.retrieval.index import Index
@@ -114,8 +114,9 @@ def _chosen(name: str, settings: Mapping[str, Any], start: object = None) -> dic
     method = method_named(name)
     defaults, given = method.resolve({}), method.resolve(settings)
     chosen = {setting: value for setting, value in given.items() if value != defaults[setting]}
-    base = getattr(start, "name", method.retriever)
-    return chosen if base == method.retriever else {**chosen, "start": base}
+    usual = "bm25" if method.retriever == USUAL_RETRIEVER else method.retriever
+    base = getattr(start, "name", usual)
+    return chosen if base == usual else {**chosen, "start": base}
 
 
 def _settings(method: str, path: str) -> dict[str, Any]:

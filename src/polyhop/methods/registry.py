@@ -72,7 +72,8 @@ NEEDS = frozenset(
 them for a method that needs them. The last three may name a prompt task after a colon, ``score:TASK``: then only the
 model that does this task must be able to."""
 
-USUAL_RETRIEVER = "bm25"
+USUAL_RETRIEVER = "auto"
+"""BM25, over small folders of files fused with vectors (``retrieval.retriever_for``)."""
 
 Family: TypeAlias = Literal["system", "iterative", "one retrieval", "closed book", "retrieval only", "control", "other"]
 """The family of a method: one of the five systems polyhop is for, a baseline by how it obtains its passages, or a

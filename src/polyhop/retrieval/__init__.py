@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 
 from polyhop.common.registry import AnyFactory, Registry
 from polyhop.errors import UsageError
@@ -19,6 +20,7 @@ from polyhop.retrieval.base import (
     as_retriever,
 )
 from polyhop.retrieval.index import Index, build_index, index_for, open_index
+from polyhop.types import are_of_documents
 
 __all__ = [
     "AnyRetriever",
@@ -39,8 +41,14 @@ __all__ = [
     "register_reranker",
     "register_retriever",
     "rerankers",
+    "retriever_for",
     "retrievers",
 ]
+
+OF_DOCUMENTS = "hybrid:relative:bm25*3+dense:pocket"
+"""What ``auto`` opens over the passages of files."""
+MAX_ENCODED = 2000
+"""Passages of files that ``auto`` encodes when it is first opened, which takes seconds; it searches more by BM25."""
 
 _retrievers: Registry[RetrieverObject] = Registry("retriever", "polyhop.retrievers")
 _rerankers: Registry[Reranker] = Registry("reranker", "polyhop.rerankers")
@@ -88,6 +96,14 @@ def open_retriever(spec: str, index: Index | None) -> RetrieverObject:
     return _retrievers.open(spec, index)
 
 
+def retriever_for(index: Index) -> str:
+    """Return the name of what ``auto`` opens over an index: BM25; over English passages of files that are few enough to
+    be encoded at once, BM25 fused with the vectors of ``pocket``. A question often shares no word with the passage that
+    answers it, and in a small folder no other passage says the same."""
+    few = len(index) <= MAX_ENCODED and index.analysis.language == "english"
+    return OF_DOCUMENTS if few and are_of_documents(islice(index.passages, 1)) else "bm25"
+
+
 def open_plain_retriever(spec: str, index: Index | None) -> Retriever:
     """Open a retriever that needs no language model. Raises ``UsageError`` for one that does."""
     opened = open_retriever(spec, index)
@@ -115,6 +131,11 @@ def rerankers() -> list[str]:
 def open_reranker(spec: str) -> Reranker:
     """Open a reranker by name. Raises ``UnknownName``."""
     return _rerankers.open(spec)
+
+
+@register_retriever("auto")
+def _auto(index: Index) -> Retriever:
+    return open_plain_retriever(retriever_for(index), index)
 
 
 @register_retriever("bm25")

@@ -1,8 +1,11 @@
-"""Fuse the rankings of several retrievers: by z-scores, by reciprocal ranks, or as shards of one corpus.
+"""Fuse the rankings of several retrievers: by z-scores, relative scores or reciprocal ranks, or as shards of a corpus.
 
 Sources: Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion Outperforms Condorcet and Individual Rank Learning
 Methods", 2009: the sum of 1 / (60 + rank), which needs no scores. The z-score, (score - mean) / deviation over each
 retriever's own hits, keeps how far a hit stands out; a passage that a retriever did not find gets its lowest score.
+A relative score is divided by the retriever's best; a passage that it did not find gets 0. That suits retrievers whose
+scores start at 0 and that find few passages, as BM25 does for a query with one rare word (the convex combination of
+Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", 2023, §3, with 0 as the lowest score).
 Shards run the same search over different passages, so their scores are comparable: the best of all are the best.
 """
 
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from polyhop.retrieval.encoders.base import Encoder
     from polyhop.retrieval.index import Index
 
-Fusion: TypeAlias = Literal["zscore", "rrf"]
+Fusion: TypeAlias = Literal["zscore", "relative", "rrf"]
 Joining: TypeAlias = Literal[Fusion, "shards"]
 Hits: TypeAlias = Sequence[tuple[Passage, float]]
 
@@ -35,7 +38,7 @@ class Hybrid(ScoringRetriever):
     """A fusion of retrievers with weights. As safe across threads as they are; ties are broken by passage id, and no
     result depends on the order of the parts. Links come from the index or, without one, from the first part with any.
 
-    ``fusion``: ``zscore`` and ``shards`` need retrievers with scores (``ScoringRetriever``), ``rrf`` takes any.
+    ``fusion``: all but ``rrf``, which takes any, need retrievers with scores (``ScoringRetriever``).
     ``depth`` is the number of hits of each part, or ``k`` if that is more.
     """
 
@@ -105,6 +108,8 @@ def fused(rankings: Sequence[tuple[Hits, float]], fusion: Joining) -> list[tuple
     [('2', 0.03), ('1', 0.02)]
     >>> [(passage.id, score) for passage, score in fused([(both, 1), ([], 2)], "zscore")]
     [('1', 1.0), ('2', -1.0)]
+    >>> [(passage.id, round(score, 2)) for passage, score in fused([(both, 1), (one, 1)], "relative")]
+    [('2', 1.56), ('1', 1.0)]
     >>> [(passage.id, score) for passage, score in fused([(both[:1], 1), (one, 1)], "shards")]
     [('1', 9.0), ('2', 3.0)]
     """
@@ -134,8 +139,14 @@ def z_scores(hits: Hits) -> dict[Passage, float]:
     return {passage: (score - mean) / deviation if deviation else 0.0 for passage, score in hits}
 
 
+def _relative(hits: Hits) -> dict[Passage, float]:
+    best = max((score for _, score in hits), default=0.0)
+    return {passage: score / best if best > 0.0 else 0.0 for passage, score in hits}
+
+
 _VALUES: Mapping[Joining, Callable[[Hits], dict[Passage, float]]] = {
     "zscore": z_scores,
+    "relative": _relative,
     "rrf": _by_rank,
     "shards": dict,
 }

@@ -111,8 +111,8 @@ def address_of(kind: str, rest: str) -> EngineAddress:
     options = {name: unquote(str(value)) for name, value in given.items()}
     if unknown := sorted(set(options) - {"dense", "fusion", "ca"}):
         raise SettingError(
-            f"{shown}: unknown option {unknown[0]!r}; the options are dense=ENCODER, fusion=rrf|zscore and ca=FILE "
-            "(write a question mark or ampersand inside one as %3F or %26)"
+            f"{shown}: unknown option {unknown[0]!r}; the options are dense=ENCODER, fusion=rrf|relative|zscore "
+            "and ca=FILE (write a question mark or ampersand inside one as %3F or %26)"
         )
     fusion = options.get("fusion")
     if fusion is not None and fusion not in get_args(Fusion):

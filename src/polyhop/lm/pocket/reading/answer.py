@@ -28,7 +28,7 @@ from polyhop.lm.pocket.reading.tables import blends, weights
 from polyhop.lm.pocket.reading.tables import words as word_tables
 from polyhop.lm.pocket.reading.text import parse_date, stem_of, stem_weight
 from polyhop.lm.pocket.reading.threshold import settle
-from polyhop.types import Passage
+from polyhop.types import Passage, are_of_documents
 
 UNKNOWN = "unknown"
 """The answer if nothing is known: never empty, and correct for no question."""
@@ -141,11 +141,6 @@ def read_path(question: str, passages: Sequence[Passage]) -> PathReading:
     """Read a question over passages. The latest ``MAX_CACHED_READINGS`` readings are cached."""
     rows = tuple((p.id, p.title, p.text, tuple(p.links)) for p in passages)
     return _read_path(question, rows, are_of_documents(passages))
-
-
-def are_of_documents(passages: Sequence[Passage]) -> bool:
-    """Return True if passages are parts of files, not articles."""
-    return bool(passages) and all("source" in passage.metadata for passage in passages)
 
 
 @lru_cache(maxsize=MAX_CACHED_READINGS)

@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from polyhop.common.text import normalise, words
 from polyhop.lm.pocket.encoder.cache import predict
-from polyhop.lm.pocket.reading.answer import PathReading, Solution, are_of_documents, read_path
+from polyhop.lm.pocket.reading.answer import PathReading, Solution, read_path
 from polyhop.lm.pocket.reading.descriptions import split
 from polyhop.lm.pocket.reading.judge import answer_probabilities, answerable
 from polyhop.lm.pocket.reading.question import ParsedQuestion
 from polyhop.lm.pocket.reading.tables import words as word_tables
 from polyhop.lm.pocket.reading.text import find_dates, parse_date, parse_number
 from polyhop.lm.pocket.reading.verification import verify
-from polyhop.types import Passage
+from polyhop.types import Passage, are_of_documents
 
 _STEPS_WEIGHT = 3.0  # of an answer found in two steps, beside one read at once
 _MAX_STEPS = 3  # descriptions inside each other
