@@ -1,6 +1,7 @@
 """Methods with ``pocket`` on small sets of everyday documents, by kind of question.
 
-    python -m benchmarks.documents [SETS] [--domains held-out|training|a,b] [--methods a,b] [--limit N] [--show METHOD]
+    python -m benchmarks.documents [SETS] [--domains held-out|training|a,b] [--methods a,b] [--limit N] [--together N]
+                                   [--show METHOD]
 
 SETS: a folder of sets (``training/sets.py``), by default ``training/documents``; ``held-out`` domains are never trained
 on. An answer is right if it is a gold answer, or contains one and at most three more words. Printed per method:
@@ -12,6 +13,7 @@ on. An answer is right if it is a gold answer, or contains one and at most three
 * AUROC and ECE of the confidence over all answered questions;
 * ``read``: gold documents among the first ten passages.
 
+``--together`` makes one folder of every N sets of a domain, so that each question is asked over more documents.
 ``--show`` prints the wrong answers of a method.
 """
 
@@ -21,8 +23,9 @@ import argparse
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 
 from training.sets import FOLDER, HELD_OUT, KINDS, DocumentSet, Question, corpus_of, sets
@@ -92,6 +95,23 @@ def swapped(asked: Question) -> str | None:
     return "".join((pieces[0], pieces[3], pieces[2], pieces[1], pieces[4]))
 
 
+def together(held: Sequence[DocumentSet]) -> DocumentSet:
+    """Make one set of several, with the documents of each in a folder of its name."""
+    made = DocumentSet("+".join(each.name for each in held), held[0].domain)
+    for each in held:
+        made.documents |= {f"{each.name}/{path}": text for path, text in each.documents.items()}
+        for asked in each.questions:
+            steps = tuple(replace(step, path=f"{each.name}/{step.path}") for step in asked.steps)
+            made.questions.append(replace(asked, steps=steps))
+    return made
+
+
+def _of_domains(chosen: Iterable[DocumentSet], limit: int | None, size: int) -> Iterator[DocumentSet]:
+    for _, each in groupby(chosen, key=lambda held: held.domain):
+        held = list(each)[:limit]
+        yield from (together(held[at : at + size]) if size > 1 else held[at] for at in range(0, len(held), size))
+
+
 def measure(held: DocumentSet, methods: Sequence[str], tallies: dict[str, Tally], show: str) -> None:
     """Answer every question of a set with every method."""
     corpus = corpus_of(held)
@@ -146,17 +166,16 @@ def main() -> int:
     parser.add_argument("--domains", default="held-out")
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--limit", type=int, help="sets per domain")
+    parser.add_argument("--together", type=int, default=1, help="sets in one folder")
     parser.add_argument("--show", default="")
     options = parser.parse_args()
-    chosen = [held for held in sets(options.folder) if _is_chosen(held.domain, options.domains)]
-    count: dict[str, int] = {}
+    named = (held for held in sets(options.folder) if _is_chosen(held.domain, options.domains))
+    chosen = list(_of_domains(named, options.limit, options.together))
     tallies = {method: Tally() for method in options.methods.split(",")}
     for held in chosen:
-        count[held.domain] = count.get(held.domain, 0) + 1
-        if options.limit is None or count[held.domain] <= options.limit:
-            measure(held, tuple(tallies), tallies, options.show)
+        measure(held, tuple(tallies), tallies, options.show)
     asked = sum(len(held.questions) for held in chosen)
-    print(f"{len(chosen)} sets of {len(count)} domains, {asked} questions")
+    print(f"{len(chosen)} sets of {len({held.domain for held in chosen})} domains, {asked} questions")
     print("\n".join(table(tallies)))
     return 0
 
