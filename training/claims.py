@@ -54,13 +54,8 @@ def _asked(asked: Question, passages: Sequence[Passage], chance: random.Random) 
 def quoted(step: Step, passages: Sequence[Passage], chance: random.Random, around: int = 1) -> Excerpt | None:
     """The sentences of a step's quotation, and up to ``around`` before and after; None if they are in no single
     passage."""
-    return sentences_with(" ".join(step.quote.split()), passage_of(step, passages), chance, around)
-
-
-def sentences_with(text: str, passage: Passage, chance: random.Random, around: int = 1) -> Excerpt | None:
-    """The sentences of a passage with a text, and up to ``around`` before and after; None if it does not occur."""
-    page = parse_passage(passage)
-    found = next(occurrences(text, page.text), None)
+    page = parse_passage(passage_of(step, passages))
+    found = next(occurrences(" ".join(step.quote.split()), page.text), None)
     if found is None or not page.sentence_of:
         return None
     first, last = page.sentence_at(found[0]), page.sentence_at(max(found[0], found[1] - 1))

@@ -4,8 +4,8 @@
 
 DATA: see ``training/README.md``. OUT: one JSON line an example: questions about single facts of everyday documents
 beside their answers, and beside wrong ones that ``pocket``, with the encoder that is installed, reads off the passage
-of the fact and off the nearest others, some over a few sentences alone; the new examples of ``training.phrasings``; and
-N examples of each file of earlier stages. Domains that are held out are not read.
+of the fact and off the nearest others; the new examples of ``training.phrasings``; and N examples of each file of
+earlier stages. Domains that are held out are not read.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from polyhop.lm.pocket.reading.verification import verifying
 from polyhop.retrieval import open_plain_retriever
 from polyhop.retrieval.index import index_for
 from training import phrasings
-from training.claims import sentences_with
-from training.data import Example, TitledText, mix_parser, read, sampled, write_mixed
+from training.data import Example, mix_parser, read, sampled, write_mixed
 from training.everyday import passage_of
 from training.examples import pair
 from training.facts import SetOf, facts
@@ -32,8 +31,6 @@ from training.single import WHOLE
 
 RIGHT, UNANSWERABLE, WRONG = 10_000, 5_000, 9_500
 """Examples of right answers, of answers to questions that have none, and of other wrong answers."""
-OVER_SENTENCES = 9000
-"""Examples over the sentences around the answer."""
 EARLIER = 7000
 OF_PHRASINGS, OF_FACTS, OF_UNANSWERABLE = 0.6, 0.2, 0.4
 """Shares of the questions that are read: ``phrasings/``, ``facts/``, and those of the sets that have no answer."""
@@ -53,16 +50,8 @@ class Answered(NamedTuple):
     @property
     def example(self) -> Example:
         """The example."""
-        return self._over(pair(self.passage))
-
-    def over_sentences(self, chance: random.Random) -> Example | None:
-        """The example over the sentences around the answer; None if the passage does not contain it as it is."""
-        found = sentences_with(self.answer, self.passage, chance)
-        return self._over((found.title, found.text)) if found else None
-
-    def _over(self, passage: TitledText) -> Example:
         kind = "yes" if self.right else "no"
-        return Example("verified", verifying(self.question, self.answer), [passage], kind=kind)
+        return Example("verified", verifying(self.question, self.answer), [pair(self.passage)], kind=kind)
 
 
 def answers_of(held: DocumentSet, questions: Iterable[Question], chance: random.Random) -> Iterator[Answered]:
@@ -118,8 +107,6 @@ def main() -> None:
     made: list[Example] = []
     for right, count in ((True, RIGHT), (None, UNANSWERABLE), (False, WRONG)):
         made += sampled([[found.example for found in every if found.right is right]], count, chance)
-    some = chance.sample(every, min(OVER_SENTENCES, len(every)))
-    made += filter(None, (found.over_sentences(chance) for found in some))
     made += phrasings.examples(given.data, chance)
     made += sampled(map(read, given.replay), given.earlier, chance)
     write_mixed(made, given.out, chance)

@@ -39,16 +39,6 @@ def test_the_right_answer_is_of_its_own_passage(answered: list[Answered]) -> Non
     )
 
 
-def test_an_answer_is_read_over_its_sentences_too(answered: list[Answered]) -> None:
-    (right,) = [each for each in answered if each.right]
-    shorter = right.over_sentences(random.Random(1))
-    assert shorter is not None
-    (text,) = [text for _, text in shorter.passages]
-    assert text == "The key of the boathouse was found by Ann Lee on Monday."
-    assert (shorter.question, shorter.kind) == (right.example.question, "yes")
-    assert right._replace(answer="Ann of Larn").over_sentences(random.Random(1)) is None
-
-
 def test_wrong_answers_are_others_than_the_right_one(answered: list[Answered]) -> None:
     wrong = [each for each in answered if each.right is False]
     assert 1 <= len(wrong) <= 2
@@ -76,6 +66,4 @@ def test_the_new_examples_are_mixed_with_earlier_ones(tmp_path: Path, monkeypatc
     sources = [each.source for each in read(out)]
     assert sources.count("old") == 2
     assert sources.count("new") == 1
-    found = list(answers_of(trained, [FOUND], random.Random(0)))
-    shorter = [each for each in found if each.over_sentences(random.Random(0))]
-    assert sources.count("verified") == len(found) + len(shorter)
+    assert sources.count("verified") == len(list(answers_of(trained, [FOUND], random.Random(0))))

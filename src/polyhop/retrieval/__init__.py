@@ -45,7 +45,7 @@ __all__ = [
     "retrievers",
 ]
 
-OF_DOCUMENTS = "judged:hybrid:relative:bm25*3+dense:pocket"
+OF_DOCUMENTS = "hybrid:relative:bm25*3+dense:pocket"
 """What ``auto`` opens over the passages of files."""
 MAX_ENCODED = 2000
 """Passages of files that ``auto`` encodes when it is first opened, which takes seconds; it searches more by BM25."""
@@ -69,8 +69,6 @@ def register_retriever(name: str, *, brings_corpus: bool = False) -> Callable[[A
 def brings_corpus(spec: str) -> bool:
     """Return True if the retriever with this name searches its own passages; for a hybrid, if all its parts do."""
     name, colon, rest = spec.partition(":")
-    if name + colon == "judged:":
-        return brings_corpus(rest)
     if name + colon == "hybrid:":
         from polyhop.retrieval.hybrid import parts_of
 
@@ -100,8 +98,8 @@ def open_retriever(spec: str, index: Index | None) -> RetrieverObject:
 
 def retriever_for(index: Index) -> str:
     """Return the name of what ``auto`` opens over an index: BM25; over English passages of files that are few enough to
-    be encoded at once, BM25 fused with the vectors of ``pocket``, the first hits judged by ``pocket``. A question often
-    shares no word with the passage that answers it, and in a small folder no other passage says the same."""
+    be encoded at once, BM25 fused with the vectors of ``pocket``. A question often shares no word with the passage that
+    answers it, and in a small folder no other passage says the same."""
     few = len(index) <= MAX_ENCODED and index.analysis.language == "english"
     return OF_DOCUMENTS if few and are_of_documents(islice(index.passages, 1)) else "bm25"
 
@@ -267,13 +265,6 @@ for _kind in ("cohere", "jina", "tei", "vllm"):
     register_reranker(f"{_kind}:")(partial(_served_reranker, _kind))
 for _kind in ("elastic", "opensearch", "postgres", "qdrant"):
     register_retriever(f"{_kind}:", brings_corpus=True)(partial(_engine, _kind))
-
-
-@register_retriever("judged:")
-def _judged(index: Index | None, spec: str) -> Retriever:
-    from polyhop.retrieval.judged import Judged
-
-    return Judged(open_plain_retriever(spec, index))
 
 
 @register_retriever("hybrid:")
