@@ -68,8 +68,12 @@ class Passage:
 
 def are_of_documents(passages: Iterable[Passage]) -> bool:
     """Return True if passages, at least one, are parts of files, not articles."""
-    found = list(passages)
-    return bool(found) and all("source" in passage.metadata for passage in found)
+    of_documents = False
+    for passage in passages:
+        of_documents = "source" in passage.metadata
+        if not of_documents:
+            break
+    return of_documents
 
 
 @dataclass(frozen=True, slots=True)

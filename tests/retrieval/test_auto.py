@@ -31,7 +31,7 @@ def auto_over(passages: list[Passage], folder: Path, language: str = "english") 
 def test_it_fuses_over_files_and_searches_articles_by_bm25(tmp_path: Path) -> None:
     assert auto_over(FILES, tmp_path / "files") == FUSED
     assert auto_over(ARTICLES, tmp_path / "articles") == "bm25"
-    assert auto_over([*ARTICLES[:1], *FILES[1:]], tmp_path / "both") == "bm25"
+    assert auto_over([*FILES[1:], *ARTICLES[:1]], tmp_path / "both") == "bm25"
 
 
 def test_it_searches_many_passages_and_other_languages_by_bm25(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

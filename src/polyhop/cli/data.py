@@ -71,7 +71,7 @@ def data_convert(
 def data_validate(
     dataset: DatasetPath, form: opt.DatasetFormat = None, fields: opt.Fields = None, as_json: opt.Json = False
 ) -> None:
-    """List the faulty rows of a dataset, each with its location and first fault. Exits with 1 if there is one."""
+    """List the faulty rows of a dataset. Each comes with its location and first fault; exits with 1 if there is one."""
     from polyhop.cli.show import print_json
 
     source = opened(dataset, form, skip_bad=True, fields=opt.fields_of(fields))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import islice
 
 from polyhop.common.registry import AnyFactory, Registry
 from polyhop.errors import UsageError
@@ -101,7 +100,7 @@ def retriever_for(index: Index) -> str:
     be encoded at once, BM25 fused with the vectors of ``pocket``. A question often shares no word with the passage that
     answers it, and in a small folder no other passage says the same."""
     few = len(index) <= MAX_ENCODED and index.analysis.language == "english"
-    return OF_DOCUMENTS if few and are_of_documents(islice(index.passages, 1)) else "bm25"
+    return OF_DOCUMENTS if few and are_of_documents(index.passages) else "bm25"
 
 
 def open_plain_retriever(spec: str, index: Index | None) -> Retriever:
