@@ -47,7 +47,7 @@ __all__ = [
 OF_DOCUMENTS = "hybrid:relative:bm25*3+dense:pocket"
 """The retriever that ``auto`` opens over passages of files."""
 MAX_ENCODED = 1000
-"""Passages of files that ``auto`` encodes when it is first opened, which takes some five seconds; it searches more by BM25."""
+"""The most passages of files that ``auto`` encodes when it is first opened, which takes some five seconds."""
 
 _retrievers: Registry[RetrieverObject] = Registry("retriever", "polyhop.retrievers")
 _rerankers: Registry[Reranker] = Registry("reranker", "polyhop.rerankers")
