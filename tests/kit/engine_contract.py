@@ -248,7 +248,7 @@ class EngineContract:
         for options, message in (
             ("k1=2", "unknown option 'k1'"),
             ("fusion=rrf", "needs the vectors of an encoder"),
-            ("dense=x&fusion=best", "must be zscore or rrf"),
+            ("dense=x&fusion=best", "must be zscore or relative or rrf"),
             ("dense", "names no options"),
         ):
             with pytest.raises(SettingError, match=message):

@@ -99,7 +99,7 @@ def test_a_folder_is_uploaded_and_asked(opened: Open, address: str, notes: Path,
     assert tab.evaluate("document.activeElement.name") == "question"
     answered(tab, "Where was the creator of Miffy born?")
     assert tab.locator(".reply").inner_text().startswith("Utrecht")
-    assert "people/bruna.txt" in tab.locator(".source").all_inner_texts()[-1]
+    assert any("people/bruna.txt" in source for source in tab.locator(".source").all_inner_texts())
     again = opened(address, tab.evaluate("location.hash"))
     assert again.input_value("select[name=corpus]") == "notes"
     go(tab, "#/", ".start h2")
