@@ -73,7 +73,7 @@ them for a method that needs them. The last three may name a prompt task after a
 model that does this task must be able to."""
 
 USUAL_RETRIEVER = "auto"
-"""BM25, over small folders of files fused with vectors (``retrieval.retriever_for``)."""
+"""BM25, over small folders of files fused with vectors (``polyhop.retrieval``)."""
 
 Family: TypeAlias = Literal["system", "iterative", "one retrieval", "closed book", "retrieval only", "control", "other"]
 """The family of a method: one of the five systems polyhop is for, a baseline by how it obtains its passages, or a

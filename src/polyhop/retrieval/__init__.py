@@ -40,7 +40,6 @@ __all__ = [
     "register_reranker",
     "register_retriever",
     "rerankers",
-    "retriever_for",
     "retrievers",
 ]
 
@@ -95,14 +94,6 @@ def open_retriever(spec: str, index: Index | None) -> RetrieverObject:
     return _retrievers.open(spec, index)
 
 
-def retriever_for(index: Index) -> str:
-    """Return the name of what ``auto`` opens over an index: BM25; over English passages of files that are few enough to
-    be encoded at once, BM25 fused with the vectors of ``pocket``. A question often shares no word with the passage that
-    answers it, and in a small folder no other passage says the same."""
-    few = len(index) <= MAX_ENCODED and index.analysis.language == "english"
-    return OF_DOCUMENTS if few and are_of_documents(index.passages) else "bm25"
-
-
 def open_plain_retriever(spec: str, index: Index | None) -> Retriever:
     """Open a retriever that needs no language model. Raises ``UsageError`` for one that does."""
     opened = open_retriever(spec, index)
@@ -134,7 +125,11 @@ def open_reranker(spec: str) -> Reranker:
 
 @register_retriever("auto")
 def _auto(index: Index) -> Retriever:
-    return open_plain_retriever(retriever_for(index), index)
+    """Open BM25; over English passages of files that are few enough to be encoded at once, BM25 fused with the vectors of
+    ``pocket``. A question often shares no word with the passage that answers it, and in a small folder no other passage
+    says the same."""
+    few = len(index) <= MAX_ENCODED and index.analysis.language == "english"
+    return open_plain_retriever(OF_DOCUMENTS if few and are_of_documents(index.passages) else "bm25", index)
 
 
 @register_retriever("bm25")
