@@ -125,9 +125,11 @@ def open_reranker(spec: str) -> Reranker:
 
 @register_retriever("auto")
 def _auto(index: Index) -> Retriever:
-    """Open BM25; over English passages of files that are few enough to be encoded at once, BM25 fused with the vectors of
-    ``pocket``. A question often shares no word with the passage that answers it, and in a small folder no other passage
-    says the same."""
+    """Open BM25; over English passages of files that are few enough to be encoded at once, BM25 fused with vectors.
+
+    A question often shares no word with the passage that answers it, and in a small folder no other passage says the
+    same.
+    """
     few = len(index) <= MAX_ENCODED and index.analysis.language == "english"
     return open_plain_retriever(OF_DOCUMENTS if few and are_of_documents(index.passages) else "bm25", index)
 
