@@ -143,6 +143,18 @@ async def test_one_call_reads_the_first_k() -> None:
     assert [names(piece.passages) for piece in answer.evidence] == ["b d"]
 
 
+@pytest.mark.parametrize(
+    ("metadata", "chosen", "count"), [({}, {}, 5), ({"source": "f"}, {}, 8), ({"source": "f"}, {"k": 5}, 5)]
+)
+async def test_more_passages_of_files_are_read(metadata: dict[str, str], chosen: dict[str, int], count: int) -> None:
+    graph = Graph("", {}, {})
+    hits = [Passage(str(number), "T", "Text.", metadata=metadata) for number in range(9)]
+    graph.search = lambda query, k: hits[:k]  # type: ignore[method-assign]
+    answer = await graph.run(**chosen)
+    (call,) = graph.lm.calls
+    assert len(call.fields["passages"]) == len(answer.evidence[0].passages) == count
+
+
 async def test_nothing_found_is_answered_closed_book() -> None:
     answer = await Graph("", LINKS, WORTH).run()
     assert (answer.text, answer.passages, answer.supported) == ("known", (), False)

@@ -47,7 +47,7 @@ from polyhop.methods.paths import (
     ranked,
 )
 from polyhop.methods.registry import method, method_named, select
-from polyhop.types import NonNegative, Passage, Positive
+from polyhop.types import NonNegative, Passage, Positive, are_of_documents
 
 if TYPE_CHECKING:
     from polyhop.engine.run import Run
@@ -62,6 +62,9 @@ SCORE_DECIMALS = 4
 
 MAX_SPLITS = 3
 """The most times that a question is split, one part inside the other."""
+
+READ, READ_OF_FILES = 5, 8
+"""Numbers of passages read: of articles, and of the user's own files, where seldom two passages say the same."""
 
 RANKING = ("first", "keep", "links", "hops", "requery", "leads", "requeried", "steps", "scorer")
 """The settings that the ranking of passages reads."""
@@ -93,7 +96,7 @@ async def hops(
     requeried: NonNegative = 3,  # number of best paths of each length that get second queries
     steps: NonNegative = 5,  # hits read for each step of a question about something that it only describes
     scorer: ScorerName = "pocket",  # the scorer of paths
-    k: Positive = 5,  # number of passages read
+    k: Positive | None = None,  # number of passages read; by default READ, or READ_OF_FILES of the user's own files
     style: Style = "direct",
     shots: NonNegative = 3,
     context_tokens: Positive = 4096,  # of the prompt that reads the passages
@@ -104,8 +107,9 @@ async def hops(
         question, run, first=first, keep=keep, links=links, hops=hops,
         requery=requery, leads=leads, requeried=requeried, steps=steps, scorer=scorer,
     )  # fmt: skip
+    read = k or (READ_OF_FILES if are_of_documents(ranking) else READ)
     answer = await answered_from(
-        question, run, ranking, k=k, style=style, shots=shots, context_tokens=context_tokens, rank_limit=rank_limit
+        question, run, ranking, k=read, style=style, shots=shots, context_tokens=context_tokens, rank_limit=rank_limit
     )
     return replace(answer, statistics={**answer.statistics, **statistics})
 

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 import pytest
 
 from polyhop.lm.pocket.reading import documents
-from polyhop.lm.pocket.reading.documents import answers_of_documents, described, fit, read_singly, read_step
+from polyhop.lm.pocket.reading.documents import (
+    answers_of_documents,
+    described,
+    fit,
+    read_singly,
+    read_step,
+    read_unverified,
+)
 from polyhop.lm.pocket.reading.question import parse_question
 from polyhop.lm.pocket.reading.weighing import best_answer
 from polyhop.types import Passage
@@ -44,6 +51,20 @@ def test_a_step_is_read_off_the_passage_that_tells_it() -> None:
 def test_nothing_is_read_off_nothing() -> None:
     assert answers_of_documents(QUESTION, []) == []
     assert read_step(QUESTION, []) is None
+
+
+def test_a_passage_on_something_else_weighs_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    boat, tram = part("Boat", "A ride takes 40 minutes."), part("Tram", "A ride takes 12 minutes.")
+
+    def weights(**relevances: float) -> dict[str, float]:
+        monkeypatch.setattr(documents, "relevance", lambda reading: relevances[reading.pages[0].title])
+        found = read_unverified("How many minutes does a ride take?", [boat, tram])
+        return {each.passage.title: each.weight for each in reversed(found)}
+
+    alike, other, little = weights(Boat=0.5, Tram=0.5), weights(Boat=0.8, Tram=0.4), weights(Boat=0.2, Tram=0.1)
+    assert other["Boat"] == alike["Boat"]
+    assert other["Tram"] == pytest.approx(alike["Tram"] / 4)
+    assert little == pytest.approx(other)
 
 
 def test_a_new_value_is_preferred() -> None:

@@ -11,7 +11,7 @@ from polyhop.common.text import normalise, words
 from polyhop.lm.pocket.encoder.cache import predict
 from polyhop.lm.pocket.reading.answer import PathReading, Solution, read_path
 from polyhop.lm.pocket.reading.descriptions import split
-from polyhop.lm.pocket.reading.judge import answer_probabilities, answerable
+from polyhop.lm.pocket.reading.judge import answer_probabilities, answerable, relevance
 from polyhop.lm.pocket.reading.question import ParsedQuestion
 from polyhop.lm.pocket.reading.tables import words as word_tables
 from polyhop.lm.pocket.reading.text import find_dates, parse_date, parse_number
@@ -91,18 +91,25 @@ def read_singly(question: str, passages: Sequence[Passage], known: Sequence[str]
 
 def read_unverified(question: str, passages: Sequence[Passage], known: Sequence[str] = ()) -> list[Weighed]:
     """The answers read off each passage alone, best first, each once. The weight of an answer is the probability that
-    its passage contains the answer, times its own there. ``known``: what the question is about, which cannot be its
-    answer."""
+    its passage contains the answer, times its own there, times the square of the passage's relevance as a share of the
+    highest. ``known``: what the question is about, which cannot be its answer."""
     predict(question, [[passage] for passage in passages])  # in one batch
+    readings = [read_path(question, [passage]) for passage in passages]
     best: dict[str, Weighed] = {}
-    for passage in passages:
-        reading = read_path(question, [passage])
-        contained = answerable(reading)
+    for passage, reading, relevant in zip(passages, readings, _relative_relevance(readings), strict=True):
+        contained = answerable(reading) * relevant**2
         for answer, share in _widened(answer_probabilities(reading.solution)).items():
             weight = contained * share * _timeliness(reading, answer) * fit(reading.parsed, answer)
             if weight > (best[answer].weight if answer in best else 0.0) and not _is_known(answer, known):
                 best[answer] = Weighed(answer, weight, reading.solution, passage)
     return _by_weight(best.values())
+
+
+def _relative_relevance(readings: Sequence[PathReading]) -> list[float]:
+    """The relevance of each passage, as a share of the highest."""
+    relevances = [relevance(reading) for reading in readings]
+    highest = max(relevances, default=1.0)
+    return [each / highest for each in relevances]
 
 
 def _by_weight(found: Iterable[Weighed]) -> list[Weighed]:
