@@ -1,7 +1,7 @@
 """Methods with ``pocket`` on small sets of everyday documents, by kind of question.
 
     python -m benchmarks.documents [SETS] [--domains held-out|training|a,b] [--methods a,b] [--limit N] [--together N]
-                                   [--show METHOD]
+                                   [--questions FOLDER] [--show METHOD]
 
 SETS: a folder of sets (``training/sets.py``), by default ``training/documents``; ``held-out`` domains are never trained
 on. An answer is right if it is a gold answer, or contains one and at most three more words. Printed per method:
@@ -14,6 +14,8 @@ on. An answer is right if it is a gold answer, or contains one and at most three
 * ``read``: gold documents among the first ten passages.
 
 ``--together`` makes one folder of every N sets of a domain, so that each question is asked over more documents.
+``--questions`` asks those of another folder over the same documents: ``training/unseen`` has 300 of one fact that
+nothing was chosen on.
 ``--show`` prints the wrong answers of a method.
 """
 
@@ -28,7 +30,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 
-from training.sets import FOLDER, HELD_OUT, KINDS, DocumentSet, Question, corpus_of, sets
+from training.sets import FOLDER, HELD_OUT, KINDS, DocumentSet, Question, corpus_of, sets, with_questions
 
 from polyhop import Answer, Pipeline, metrics
 from polyhop.common.text import normalise
@@ -167,9 +169,12 @@ def main() -> int:
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--limit", type=int, help="sets per domain")
     parser.add_argument("--together", type=int, default=1, help="sets in one folder")
+    parser.add_argument("--questions", type=Path, help="a folder of other questions over the sets")
     parser.add_argument("--show", default="")
     options = parser.parse_args()
     named = (held for held in sets(options.folder) if _is_chosen(held.domain, options.domains))
+    if options.questions:
+        named = (with_questions(held, options.questions) for held in named)
     chosen = list(_of_domains(named, options.limit, options.together))
     tallies = {method: Tally() for method in options.methods.split(",")}
     for held in chosen:

@@ -40,6 +40,8 @@ from training.checking import report
 FOLDER = Path(__file__).parent / "documents"
 HELD_OUT = ("clinic", "festival", "harbour", "observatory", "opensource")
 """Domains that training never reads: thresholds are chosen and figures measured on them."""
+UNSEEN = Path(__file__).parent / "unseen"
+"""A folder of more questions over these domains, each of one fact, that nothing was chosen on."""
 KINDS = ("one", "bridge", "comparison", "boolean", "count", "table", "outdated", "lookalike", "unanswerable")
 _INNERMOST = re.compile(r"\[([^\[\]]*)\]")
 _MARKS = re.compile(r"[\[\]]")
@@ -128,6 +130,11 @@ def read_set(file: Path) -> DocumentSet:
     held.documents = {path: "\n".join(line for _, line in body).strip() + "\n" for path, body in bodies.items()}
     held.questions = list(_questions(asked, file))
     return held
+
+
+def with_questions(held: DocumentSet, folder: Path) -> DocumentSet:
+    """The set with the questions that another folder has about its documents."""
+    return replace(held, questions=read_set(folder / held.domain / f"{held.name}.txt").questions)
 
 
 def corpus_of(held: DocumentSet) -> Corpus:

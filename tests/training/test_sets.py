@@ -5,7 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from training.sets import FOLDER, KINDS, DocumentSet, descriptions, faults, read_set, sets
+from training.sets import (
+    FOLDER,
+    HELD_OUT,
+    KINDS,
+    UNSEEN,
+    DocumentSet,
+    descriptions,
+    faults,
+    read_set,
+    sets,
+    with_questions,
+)
 
 SET = """\
 === teams/ledger.md
@@ -98,3 +109,12 @@ def test_the_sets_are_whole() -> None:
     for held in found:
         assert {asked.kind for asked in held.questions} <= set(KINDS)
         assert any(asked.kind == "bridge" for asked in held.questions)
+
+
+@pytest.mark.slow
+def test_unseen_questions_are_about_every_set_that_is_held_out() -> None:
+    held_out = [with_questions(held, UNSEEN) for held in sets(FOLDER) if held.domain in HELD_OUT]
+    assert sum(len(held.questions) for held in held_out) == 300
+    assert [fault for held in held_out for fault in faults(held)] == []
+    asked = {question.text for held in sets(FOLDER) for question in held.questions}
+    assert not asked & {question.text for held in held_out for question in held.questions}

@@ -64,7 +64,7 @@ MAX_SPLITS = 3
 """The most times that a question is split, one part inside the other."""
 
 READ, READ_OF_FILES = 5, 8
-"""Numbers of passages read: of articles, and of the user's own files, where seldom two passages say the same."""
+"""Numbers of articles, and of parts of files, that are read: in a folder seldom two passages say the same."""
 
 RANKING = ("first", "keep", "links", "hops", "requery", "leads", "requeried", "steps", "scorer")
 """The settings that the ranking of passages reads."""
@@ -96,7 +96,7 @@ async def hops(
     requeried: NonNegative = 3,  # number of best paths of each length that get second queries
     steps: NonNegative = 5,  # hits read for each step of a question about something that it only describes
     scorer: ScorerName = "pocket",  # the scorer of paths
-    k: Positive | None = None,  # number of passages read; by default READ, or READ_OF_FILES of the user's own files
+    k: Positive | None = None,  # number of passages read; if not set, 5 articles, or 8 parts of files
     style: Style = "direct",
     shots: NonNegative = 3,
     context_tokens: Positive = 4096,  # of the prompt that reads the passages

@@ -74,6 +74,14 @@ def test_a_new_value_is_preferred() -> None:
     assert "15" in (best_answer("How much does the boat trip cost?", [new, old])[0] or "")
 
 
+def test_a_number_may_be_said_in_words() -> None:
+    parsed = parse_question("How long may I keep the ladder?")
+    lasting = ("a week", "for an hour", "half a year", "overnight", "three months", "two", "as many days as you like")
+    assert all(fit(parsed, text) == 1.0 for text in lasting)
+    assert all(fit(parsed, text) == 0.0 for text in ("the shed", "Ida Kuhn", "at the weekend"))
+    assert fit(parse_question("How often is it greased?"), "weekly") == 1.0
+
+
 def test_a_day_or_a_question_is_hardly_a_place() -> None:
     parsed = parse_question("Where will Gerrit be on his bicycle?")
     assert all(fit(parsed, place) == 1.0 for place in ("Patagonia", "the Sunday market", "Noonan's"))

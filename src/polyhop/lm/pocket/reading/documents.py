@@ -12,6 +12,7 @@ from polyhop.lm.pocket.encoder.cache import predict
 from polyhop.lm.pocket.reading.answer import PathReading, Solution, read_path
 from polyhop.lm.pocket.reading.descriptions import split
 from polyhop.lm.pocket.reading.judge import answer_probabilities, answerable, relevance
+from polyhop.lm.pocket.reading.quantities import find_quantities
 from polyhop.lm.pocket.reading.question import ParsedQuestion
 from polyhop.lm.pocket.reading.tables import words as word_tables
 from polyhop.lm.pocket.reading.text import find_dates, parse_date, parse_number
@@ -201,8 +202,8 @@ def fit(parsed: ParsedQuestion, answer: str) -> float:
         is_phone = _PHONE.fullmatch(answer) and sum(map(str.isdigit, answer)) >= _MIN_PHONE_DIGITS
         return float(bool(is_phone) and not is_date)
     if asked in ("number", "year"):
-        has_number = any(map(str.isdigit, answer)) or parse_number(answer) is not None
-        return float(has_number or not word_tables().quantities.isdisjoint(words(answer)))
+        has_number = any(map(str.isdigit, answer)) or parse_number(answer) is not None or find_quantities(answer)
+        return float(bool(has_number) or not word_tables().quantities.isdisjoint(words(answer)))
     if asked in ("person", "place", "country", "group"):
         date = parse_date(answer)
         is_date = date is not None and len(answer.split()) <= 3
