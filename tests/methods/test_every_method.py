@@ -28,7 +28,7 @@ FEW_SHOW = ("auto-cot", "search-agent")
 """Methods that show demonstrations of their own, or in one of their calls alone."""
 
 COMPARED: dict[str, tuple[float, dict[str, float | None]]] = {
-    "k": (5, {"ge": 2, "searchain": 1, "search-agent": None}),
+    "k": (5, {"ge": 2, "searchain": 1, "search-agent": None, "hops": None}),
     "shots": (3, {"ge": 6, "resp": 0, "searchain": None}),
     "context_tokens": (4096, {"agent": 8192, "full-context": 32768}),
     "rank_limit": (15, dict.fromkeys(("hops", "bm25", "tfidf", "tfidf-bm25"), 20)),
@@ -37,7 +37,7 @@ COMPARED: dict[str, tuple[float, dict[str, float | None]]] = {
     "temperature": (0.7, {"ge": 0.6, "promptrank": None, "search-agent": 0.0}),
 }
 """The settings in which the methods are compared, those of ToR §4 and for sampling of GE-Reasoning §4.3, and the others
-of methods whose papers have others."""
+of methods whose papers have others; ``hops`` reads five articles, too."""
 
 
 def settings_with(method: str, *names: str) -> bool:
