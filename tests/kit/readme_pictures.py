@@ -43,8 +43,8 @@ _CONSOLE = Console(width=COLUMNS)
 # --- the tree ----------------------------------------------------------------------------------------------------
 
 _COLUMN, _ROW, _LEFT, _TOP = 208, 62, 24, 40
-_MAX_CHARS, _TITLE_CHAR, _SMALL_CHAR = 22, 8.1, 7.1
-"""Characters of a line of a branch; the width of one in the title and below it, in pixels."""
+_MAX_CHARS, _TITLE_CHAR, _SMALL_CHAR = 22, 9.1, 7.1
+"""Characters of a line of a branch; the width of one in the title and below it in a wide font, in pixels."""
 
 
 class Node(NamedTuple):
