@@ -202,8 +202,9 @@ def fit(parsed: ParsedQuestion, answer: str) -> float:
         is_phone = _PHONE.fullmatch(answer) and sum(map(str.isdigit, answer)) >= _MIN_PHONE_DIGITS
         return float(bool(is_phone) and not is_date)
     if asked in ("number", "year"):
-        has_number = any(map(str.isdigit, answer)) or parse_number(answer) is not None or find_quantities(answer)
-        return float(bool(has_number) or not word_tables().quantities.isdisjoint(words(answer)))
+        has_number = any(map(str.isdigit, answer)) or parse_number(answer) is not None
+        in_words = not word_tables().quantities.isdisjoint(words(answer))
+        return float(has_number or in_words or bool(find_quantities(answer)))
     if asked in ("person", "place", "country", "group"):
         date = parse_date(answer)
         is_date = date is not None and len(answer.split()) <= 3
