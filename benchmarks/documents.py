@@ -26,11 +26,11 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
-from training.sets import FOLDER, HELD_OUT, KINDS, DocumentSet, Question, corpus_of, sets, with_questions
+from training.sets import FOLDER, HELD_OUT, KINDS, DocumentSet, Question, corpus_of, sets, together, with_questions
 
 from polyhop import Answer, Pipeline, metrics
 from polyhop.common.text import normalise
@@ -95,17 +95,6 @@ def swapped(asked: Question) -> str | None:
     if left in right or right in left or len(pieces) != 5:
         return None
     return "".join((pieces[0], pieces[3], pieces[2], pieces[1], pieces[4]))
-
-
-def together(held: Sequence[DocumentSet]) -> DocumentSet:
-    """Make one set of several, with the documents of each in a folder of its name."""
-    made = DocumentSet("+".join(each.name for each in held), held[0].domain)
-    for each in held:
-        made.documents |= {f"{each.name}/{path}": text for path, text in each.documents.items()}
-        for asked in each.questions:
-            steps = tuple(replace(step, path=f"{each.name}/{step.path}") for step in asked.steps)
-            made.questions.append(replace(asked, steps=steps))
-    return made
 
 
 def _of_domains(chosen: Iterable[DocumentSet], limit: int | None, size: int) -> Iterator[DocumentSet]:

@@ -137,6 +137,17 @@ def with_questions(held: DocumentSet, folder: Path) -> DocumentSet:
     return replace(held, questions=read_set(folder / held.domain / f"{held.name}.txt").questions)
 
 
+def together(held: Sequence[DocumentSet]) -> DocumentSet:
+    """Make one set of several of a domain, with the documents of each in a folder of its name."""
+    made = DocumentSet("+".join(each.name for each in held), held[0].domain)
+    for each in held:
+        made.documents |= {f"{each.name}/{path}": text for path, text in each.documents.items()}
+        for asked in each.questions:
+            steps = tuple(replace(step, path=f"{each.name}/{step.path}") for step in asked.steps)
+            made.questions.append(replace(asked, steps=steps))
+    return made
+
+
 def corpus_of(held: DocumentSet) -> Corpus:
     """The passages of a set's documents, as they are of a folder that holds them."""
     with TemporaryDirectory() as folder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks.documents import Tally, is_right, measure, swapped, table, together
+from benchmarks.documents import Tally, is_right, measure, swapped, table
 from training.sets import Question, read_set
 
 from tests.training.test_sets import SET
@@ -36,18 +36,6 @@ def test_an_answer_may_hold_three_words_more(text: str, right: bool) -> None:
 )
 def test_names_are_swapped(text: str, other: str | None) -> None:
     assert swapped(Question(text, "comparison", ("Tomas",), ())) == other
-
-
-def test_sets_together_are_one_with_the_documents_and_questions_of_all(tmp_path: Path) -> None:
-    (tmp_path / "office").mkdir()
-    for name in ("first", "second"):
-        (tmp_path / "office" / f"{name}.txt").write_text(SET, encoding="utf-8")
-    held = [read_set(tmp_path / "office" / f"{name}.txt") for name in ("first", "second")]
-    made = together(held)
-    assert made.domain == "office"
-    assert set(made.documents) == {f"{each.name}/{path}" for each in held for path in each.documents}
-    assert [asked.text for asked in made.questions] == [asked.text for each in held for asked in each.questions]
-    assert all(step.path in made.documents for asked in made.questions for step in asked.steps)
 
 
 def test_a_set_is_measured(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from training.sets import (
     faults,
     read_set,
     sets,
+    together,
     with_questions,
 )
 
@@ -118,3 +119,15 @@ def test_unseen_questions_are_about_every_set_that_is_held_out() -> None:
     assert [fault for held in held_out for fault in faults(held)] == []
     asked = {question.text for held in sets(FOLDER) for question in held.questions}
     assert not asked & {question.text for held in held_out for question in held.questions}
+
+
+def test_sets_together_are_one_with_the_documents_and_questions_of_all(tmp_path: Path) -> None:
+    (tmp_path / "office").mkdir()
+    for name in ("first", "second"):
+        (tmp_path / "office" / f"{name}.txt").write_text(SET, encoding="utf-8")
+    held = [read_set(tmp_path / "office" / f"{name}.txt") for name in ("first", "second")]
+    made = together(held)
+    assert made.domain == "office"
+    assert set(made.documents) == {f"{each.name}/{path}" for each in held for path in each.documents}
+    assert [asked.text for asked in made.questions] == [asked.text for each in held for asked in each.questions]
+    assert all(step.path in made.documents for asked in made.questions for step in asked.steps)

@@ -63,6 +63,19 @@ def test_a_choice_between_values_of_which_one_is_missing_is_not_read(path: list[
     assert supplement["thought"] == "The passages lead to Rolf Anders."
 
 
+@pytest.mark.parametrize("metadata", [{}, {"source": "lines.md"}])
+@pytest.mark.parametrize(("title", "text"), [("Lines", "The Norrin calls at nine ports."), ("Norrin", "Nine ports.")])
+def test_a_passage_that_mentions_one_of_two_compared_things_is_relevant(
+    title: str, text: str, metadata: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tor, "relevance", lambda reading: 0.0)
+    passage = Passage("lines", title, text, metadata=metadata)
+    other = replace(passage, title="Lines", text="The Norrington calls at nine ports.")
+    fields = {"question": "Which line calls at more ports, Norrin or Westkap?", "asks_query": False}
+    assert tor.review({**fields, "passages": [passage]})["relevant"]
+    assert not tor.review({**fields, "passages": [other]})["relevant"]
+
+
 async def test_thoughts_are_written_only_on_request() -> None:
     silent = await ask("tor.review", question=QUESTION, passages=[MILL], thoughts=False, asks_query=True)
     spoken = await ask("tor.review", question=QUESTION, passages=[MILL], thoughts=True, asks_query=True)

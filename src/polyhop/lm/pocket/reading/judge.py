@@ -126,9 +126,12 @@ def _screened(reading: PathReading) -> float:
 
 
 def mentions_compared(reading: PathReading) -> bool:
-    """True for a path of articles whose last passage mentions one of the two things that the question compares."""
-    comparison = None if reading.of_documents or not reading.pages else reading.parsed.comparison
-    return comparison is not None and any(fold(name) in reading.pages[-1].folded for name in comparison.options)
+    """True for a path whose last passage mentions one of the two things that the question compares."""
+    comparison = reading.parsed.comparison if reading.pages else None
+    if comparison is None:
+        return False
+    text = f"{fold(reading.pages[-1].title)} {reading.pages[-1].folded}"
+    return any(find_folded(fold(name), text) for name in comparison.options)
 
 
 def relevance(reading: PathReading) -> float:
