@@ -89,7 +89,7 @@ def _place_features(answer: str, reading: PathReading) -> dict[str, float]:
     ]
     pages = [page for page, _ in sentences] or reading.pages
     names = [fold(name) for name in parsed.names]
-    named = [sum(name in f"{fold(page.title)} {page.folded}" for name in names) for page in pages]
+    named = [sum(name in page.folded_with_title for name in names) for page in pages]
     return {
         "sentence": max((len(near) for _, near in sentences), default=0) / max(1, len(asked)),
         "coverage": max(share_of(parsed.terms, [page]) for page in pages),

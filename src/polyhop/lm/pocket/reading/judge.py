@@ -35,7 +35,7 @@ def relevance_features(reading: PathReading) -> dict[str, float]:
     linked = any(names_page(page, last) for page in before)
     unknown = ((stem, value) for stem, value in parsed.terms.items() if not any(page.has(stem) for page in before))
     new = sum(value for stem, value in unknown if last.has(stem)) / parsed.total
-    folded = f"{fold(last.title)} {last.folded}"
+    folded = last.folded_with_title
     named = [fold(name) for name in parsed.names]
     used = reading.outline.used
     return {
@@ -62,7 +62,7 @@ def sufficiency_features(reading: PathReading) -> dict[str, float]:
     """The features of a path: reasons for it to contain everything that the answer needs."""
     pages, parsed, solution = reading.pages, reading.parsed, reading.solution
     by_page = reading.matches.by_page
-    folded = " ".join(f"{fold(page.title)} {page.folded}" for page in pages)
+    folded = " ".join(page.folded_with_title for page in pages)
     named = [fold(name) for name in parsed.names]
     best = solution.ranked[0] if solution.ranked else None
     linked = any(
@@ -130,8 +130,7 @@ def mentions_compared(reading: PathReading) -> bool:
     comparison = reading.parsed.comparison if reading.pages else None
     if comparison is None:
         return False
-    text = f"{fold(reading.pages[-1].title)} {reading.pages[-1].folded}"
-    return any(find_folded(fold(name), text) for name in comparison.options)
+    return any(find_folded(fold(name), reading.pages[-1].folded_with_title) for name in comparison.options)
 
 
 def relevance(reading: PathReading) -> float:
@@ -186,7 +185,7 @@ def _lacks_values(reading: PathReading) -> bool:
     verdict = (reading.solution if reading.of_documents else reading.outline).verdict
     if verdict is None or verdict.answer is not None:
         return False
-    texts = [f"{fold(page.title)} {page.folded}" for page in reading.pages]
+    texts = [page.folded_with_title for page in reading.pages]
     named = all(any(fold(side.name) in text for text in texts) for side in verdict.sides)
     return not named or (comparison.how == "choice" and (not reading.of_documents or comparison.what == "value"))
 

@@ -78,6 +78,11 @@ class ParsedPassage(TokenizedText):
     classes: frozenset[str] = frozenset()
     facts: dict[str, list[FactValue]] = field(default_factory=dict)
 
+    @property
+    def folded_with_title(self) -> str:
+        """The title and the text without case and accents."""
+        return f"{fold(self.title)} {self.folded}"
+
     def has(self, stem: str) -> bool:
         """True if the text or the title contains a stem."""
         return stem in self.positions or stem in self.title_stems
