@@ -68,7 +68,8 @@ PAGES = [page(title, text) for title, text in TEXTS.items()]
         ("Is Ostwik in Ohio?", "boolean", None),
         ("Why did the mill close?", "reason", None),
         ("What nationality is Rolf Anders?", "country", "nationality"),
-        ("Name the river of Ostwik.", "thing", None),
+        ("Name the river of Ostwik.", "place", "river"),
+        ("What's the fee per day?", "number", "fee"),
     ],
 )
 def test_a_question_has_an_answer_type_and_a_head(question: str, type_: str, head: str | None) -> None:

@@ -6,17 +6,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from polyhop.common.text import STOP_WORDS
+from polyhop.lm.pocket.reading.asking import AUXILIARIES, QUESTION_WORDS, Asking, bare_word, find_asking
 from polyhop.lm.pocket.reading.comparison import Comparison, find_comparison, wins_of
 from polyhop.lm.pocket.reading.tables import AnswerType, countries, words
-from polyhop.lm.pocket.reading.text import TOKEN, find_names, stem_of, stem_weight
+from polyhop.lm.pocket.reading.text import find_names, stem_of, stem_weight, tokenize
 
 _MAX_CHARACTERS = 1500  # read of a question
 
-_QUESTION_WORDS = frozenset("who whom whose which what where when why how".split())
-_IMPERATIVES = frozenset("name list give tell state say find".split())
-_AUXILIARIES = frozenset(
-    "is are was were do does did has have had can could will would may might must shall should am".split()
-)
 _TYPE_OF_WORD: dict[str, AnswerType] = {
     "who": "person", "whom": "person", "whose": "person", "where": "place", "when": "date", "why": "reason",
 }  # fmt: skip
@@ -26,8 +22,8 @@ _MEASURES = frozenset("many much long old tall high far large big deep wide heav
 _POINTERS = frozenset("name type kind sort title".split())
 _BEING = frozenset("is was are were".split())
 _PHRASE_ENDS = frozenset(
-    "of in that who which whose where for from with by on to at as and or , ? . ; : 's".split()
-) | (_AUXILIARIES - _BEING)
+    "of in that who which whose where for from with by on to at as per and or , ? . ; : 's".split()
+) | (AUXILIARIES - _BEING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,38 +50,24 @@ def parse_question(question: str) -> ParsedQuestion:
     ('place', 'city', ('Dark Mill',))
     """
     text = " ".join(question[:_MAX_CHARACTERS].split())
-    tokens = TOKEN.findall(text)
-    lowered = [token.lower() for token in tokens]
-    asking = _question_word(lowered)
+    tokenized = tokenize(text)
+    tokens, lowered = tokenized.tokens, [bare_word(token) for token in tokenized.tokens]
+    asking = find_asking(lowered, tokenized.sentence_of)
     type_, head = _answer_type(lowered, asking)
     comparison = find_comparison(text, type_ == "boolean")
     is_choice = " or " in text and " or not" not in text and " than " not in text
     if type_ == "boolean" and comparison is None and is_choice and any(wins_of(text)):
         type_ = "thing"  # "Is it colder before or after the winter?" asks for one of two
     names = tuple(comparison.options if comparison else ()) + tuple(find_names(text))
-    terms, focus = _terms(tokens, asking, head)
+    terms, focus = _terms(tokens, asking.at, head)
     total = sum(terms.values()) or 1.0
     return ParsedQuestion(text, type_, head, tuple(dict.fromkeys(names)), terms, focus, comparison, total)
 
 
-def _question_word(lowered: list[str]) -> int | None:
-    """The index of the question word: at the start, else a "what", else the last "which" or other."""
-    for i, word in enumerate(lowered[:3]):
-        if word in _QUESTION_WORDS:
-            return i
-    if lowered and lowered[0] in _AUXILIARIES:
-        return None
-    indices = [i for i, word in enumerate(lowered) if word in _QUESTION_WORDS]
-    certain = [i for i in indices if lowered[i] == "what" or lowered[i : i + 2] == ["how", "many"]]
-    likely = [i for i in indices if i and lowered[i - 1] in (",", ".", ";", "in", "of", "by", "for", "from")]
-    chosen = certain or likely or indices
-    return chosen[-1] if chosen else None
-
-
-def _answer_type(lowered: list[str], asking: int | None) -> tuple[AnswerType, str | None]:
-    if asking is None:
-        return ("boolean" if _AUXILIARIES & set(lowered) and lowered[0] not in _IMPERATIVES else "thing"), None
-    word, following = lowered[asking], lowered[asking + 1 : asking + 12]
+def _answer_type(lowered: list[str], asking: Asking) -> tuple[AnswerType, str | None]:
+    if asking.at is None:
+        return ("boolean" if asking.yes_or_no else "thing"), None
+    word, following = lowered[asking.at], lowered[asking.at + 1 : asking.at + 12]
     if word == "how":
         return _measured(following)
     if word in _TYPE_OF_WORD:
@@ -144,7 +126,7 @@ def _terms(tokens: list[str], asking: int | None, head: str | None) -> tuple[dic
     for i, token in enumerate(tokens):
         stem = stem_of(token)
         value = stem_weight(stem) * (1.2 if token[0].isupper() else 1.0)
-        if not value or token.lower() in _QUESTION_WORDS:
+        if not value or bare_word(token) in QUESTION_WORDS:
             continue
         terms[stem] = max(terms.get(stem, 0.0), value)
         near = 1.0 / (1.0 + abs(i - (asking or 0)) / 6)
