@@ -76,6 +76,24 @@ def test_a_passage_that_mentions_one_of_two_compared_things_is_relevant(
     assert not tor.review({**fields, "passages": [other]})["relevant"]
 
 
+@pytest.mark.parametrize(
+    ("text", "metadata", "relevant"),
+    [
+        ("Lease of Unit 7, Weir Lane. Signed in May.", {"source": "lease.md"}, True),
+        ("The contract for yarn from Ashgrove was signed in June.", {"source": "yarn.md"}, True),
+        ("Weir Street is closed in May.", {"source": "street.md"}, False),
+        ("Lease of Unit 7, Weir Lane. Signed in May.", {}, False),
+    ],
+)
+def test_a_part_of_a_file_mentions_a_thing_by_most_of_its_words(
+    text: str, metadata: dict[str, Any], relevant: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tor, "relevance", lambda reading: 0.0)
+    question = "Which was signed first, the lease for Weir Lane or the yarn contract with Ashgrove?"
+    fields = {"question": question, "passages": [Passage("1", "Papers", text, metadata=metadata)], "asks_query": False}
+    assert tor.review(fields)["relevant"] is relevant
+
+
 async def test_thoughts_are_written_only_on_request() -> None:
     silent = await ask("tor.review", question=QUESTION, passages=[MILL], thoughts=False, asks_query=True)
     spoken = await ask("tor.review", question=QUESTION, passages=[MILL], thoughts=True, asks_query=True)

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from polyhop.common.text import STOP_WORDS
 from polyhop.lm.pocket.reading.tables import measures, words
-from polyhop.lm.pocket.reading.text import TOKEN, name_before, name_from, stem_of, stem_weight
+from polyhop.lm.pocket.reading.text import TOKEN, content_stems, name_before, name_from, stem_of, stem_weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,12 @@ class Comparison:
     what: str
     wins: Mapping[str, int] = field(default_factory=dict)
     measure: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def distinct_terms(self) -> tuple[dict[str, float], ...]:
+        """The weights of the stems of each thing that the other has not."""
+        left, right = (set(content_stems(option)) for option in self.options)
+        return tuple({stem: stem_weight(stem) for stem in stems} for stems in (left - right, right - left))
 
 
 # Comparatives that name the fact that is compared. The first match wins, here and below.

@@ -19,6 +19,7 @@ from polyhop.lm.pocket.reading.passage import ParsedPassage, share_of
 from polyhop.lm.pocket.reading.tables import blends, weights
 from polyhop.types import Passage, Span
 
+_MENTIONED_ABOVE = 0.6  # share of the words of a thing in a part of a file that mentions it
 _HIGHEST = 7.0  # log-odds by the encoder
 FIRST_ABOVE, LATER_ABOVE = -2.2, -2.2
 """Log-odds by rules from which the first passage of a path, or a later one, may be relevant."""
@@ -126,11 +127,17 @@ def _screened(reading: PathReading) -> float:
 
 
 def mentions_compared(reading: PathReading) -> bool:
-    """True for a path whose last passage mentions one of the two things that the question compares."""
+    """True for a path whose last passage mentions one of the two things that the question compares: a part of a file
+    does if it has most of the words that only one of them has."""
     comparison = reading.parsed.comparison if reading.pages else None
     if comparison is None:
         return False
-    return any(find_folded(fold(name), reading.pages[-1].folded_with_title) for name in comparison.options)
+    last = reading.pages[-1]
+    if any(find_folded(fold(name), last.folded_with_title) for name in comparison.options):
+        return True
+    return reading.of_documents and any(
+        share_of(terms, [last]) >= _MENTIONED_ABOVE for terms in comparison.distinct_terms if terms
+    )
 
 
 def relevance(reading: PathReading) -> float:
