@@ -78,6 +78,23 @@ def test_wrapped_lines_are_joined(width: int, read: Callable[[str], Iterator[Blo
     ]
 
 
+def test_a_full_line_without_an_end_goes_on_in_a_text_of_short_lines() -> None:
+    lines = [
+        "OVENS",
+        "The old one is for bread. The new one may run at night as long as it stays at or below",
+        "260 C and the red card with your name and phone number hangs on the door of the oven.",
+        "Above 260 C somebody has to be there. E-01 is the door, and E-02 is the fan on the left",
+        "E-03   the fan on the right, which the baker on duty cleans every Monday and Thursday",
+        "E-04   the lamp",
+        "Never open it hot.",
+        "Never leave it open.",
+        "Call Ann.",
+        "Call Bo if she is away.",
+    ]
+    joined = ["\n".join(lines[1:3]), *lines[3:]]
+    assert [block.text for block in text_blocks("\n".join(lines))][1:] == joined
+
+
 @pytest.mark.parametrize("read", [text_blocks, markdown_blocks])
 @pytest.mark.parametrize(
     "lines",

@@ -20,8 +20,13 @@ _FRONT = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.MULTILINE | re
 _FRONT_TITLE = re.compile(r"^title:(.+)$", re.MULTILINE)
 _MARKED = re.compile(r"\s*(?:[-*+>|<`]|\d+[.)])")  # the beginning of a list, a quotation, a table or code
 _NO_TITLE = (".", ",", ":", ";", "。", "，")
-_ITEM = re.compile(r"\s*(?:[-*+•‣▪–]|\(?(?:\d{1,3}|[a-z])[.)]|[A-ZÀ-Þ]\w{1,20}:)\s")  # of a list, or a name and a value
+_ITEM = re.compile(  # of a list; a name and a value; columns
+    r"\s*(?:[-*+•‣▪–]|\(?(?:\d{1,3}|[a-z])[.)]|[A-ZÀ-Þ]\w{1,20}:)\s"
+    r"|\s*\S+(?: \S+){0,3}(?<![.!?])(?:\t| {2,})\S"
+)
+_SENTENCE_END = re.compile(r"[.!?:;…][\"'”’)\]]*\s*$")
 _MIN_WIDTH, _MIN_FULL = 64, 0.5  # of a wrapped text: its width, and the share of its lines that are full
+_MAX_WIDTH = 100  # of lines that were wrapped, in a text of which few are full
 _MAX_NESTING = 50  # of lists and quotations in Markdown; a text of deeper ones is read as plain text
 _MAX_TITLE_WORDS = 12  # a longer first line counts as prose
 
@@ -54,7 +59,8 @@ def _ends_of_lines(lines: Sequence[str]) -> list[bool]:
     """Return, for each line, True if the next one is not its continuation.
 
     Where a line is wrapped, the first word of the next one would not have fitted. A text is wrapped if that is so for
-    many of its lines. In any text a line that begins with a small letter continues one; an item does not.
+    many of its lines. In any text a line that begins with a small letter continues one, and so does one after a full
+    line of a usual width without an end of a sentence; an item does not.
     """
     words = [line.split(maxsplit=1)[0] if line.strip() else "" for line in [*lines[1:], ""]]
     inner = [i for i, word in enumerate(words) if word and lines[i].strip()]
@@ -62,7 +68,8 @@ def _ends_of_lines(lines: Sequence[str]) -> list[bool]:
     width = max([_MIN_WIDTH, *sorted(lengths.values())[len(inner) * 9 // 10 :][:1]])
     full = {i for i in inner if lengths[i] + 1 + len(words[i]) > width}
     is_wrapped = len(full) >= _MIN_FULL * len(inner)
-    goes_on = {i for i in inner if (is_wrapped and i in full) or words[i][0].islower()}
+    may_wrap = {i for i in full if is_wrapped or (width <= _MAX_WIDTH and not _SENTENCE_END.search(lines[i]))}
+    goes_on = {i for i in inner if i in may_wrap or words[i][0].islower()}
     return [i not in goes_on or bool(_ITEM.match(lines[i + 1])) for i in range(len(lines))]
 
 
