@@ -30,8 +30,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 class Words(NamedTuple):
-    """The tables of ``words.toml``. ``families``: each stem of a group, and the stem that names the group;
-    ``opposites``: by word, those that deny it."""
+    """The tables of ``words.toml``. ``families``: each stem of a group, and the stem that names the group."""
 
     units: frozenset[str]
     common: frozenset[str]
@@ -41,7 +40,6 @@ class Words(NamedTuple):
     months: dict[str, int]
     numbers: dict[str, float]
     multipliers: dict[str, float]
-    opposites: dict[str, frozenset[str]]
     quantities: frozenset[str]
 
 
@@ -50,7 +48,6 @@ def words() -> Words:
     """The words that pocket knows by heart."""
     table = _read(FOLDER / "words.toml")
     groups = [group.split() for group in table["families"]]
-    pairs = [[frozenset(side.split()) for side in row.split(" | ")] for row in table["opposites"]]
     return Words(
         units=frozenset(table["units"].split()),
         common=frozenset(table["common"].split()),
@@ -60,7 +57,6 @@ def words() -> Words:
         months=table["months"],
         numbers={word: float(number) for word, number in table["number_words"].items()},
         multipliers={word: float(number) for word, number in table["multipliers"].items()},
-        opposites={word: pair[1 - i] for pair in pairs for i in (0, 1) for word in pair[i]},
         quantities=frozenset(table["quantities"].split()),
     )
 
