@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from polyhop import Pipeline
+from polyhop.lm.pocket.reading import values
 from polyhop.lm.pocket.reading.answer import read_path, solve
 from polyhop.lm.pocket.reading.compare import compare
 from polyhop.lm.pocket.reading.comparison import canonical, find_comparison
@@ -363,3 +364,10 @@ def test_a_comparative_that_no_table_has_compares_numbers(question: str, how: st
     found = find_comparison(question, yes_or_no=False)
     assert found is not None
     assert found.how == how
+
+
+def test_two_values_remain_if_reading_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    tickets = "Ticket: TS-876; Estimate: 6 days.\nTicket: TS-879; Estimate: 8 days."
+    pages = [Passage("tickets", "Tickets", tickets, metadata={"source": "tickets.csv"})]
+    monkeypatch.setattr(values, "_read", lambda question, pages, facts: [])
+    assert best_answer("TS-876 and TS-879: which is estimated as the bigger job?", pages)[0] == "TS-879"

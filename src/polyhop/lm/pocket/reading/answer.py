@@ -191,12 +191,15 @@ def solve_by_rules(question: str, pages: Sequence[ParsedPassage]) -> Solution:
 
 
 def _with_read_values(outline: Solution, pages: Sequence[ParsedPassage]) -> Solution:
-    """Compare the values that the encoder reads, too, where two values were chosen among many."""
+    """Compare the values that the encoder reads, too, where two values were chosen among many; if that decides nothing,
+    the two remain."""
     parsed, verdict = outline.parsed, outline.verdict
     if parsed.comparison is None or verdict is None or verdict.probability == 1.0:
         return outline
-    verdict = compare(parsed, parsed.comparison, pages[:_MAX_COMPARED], read=True)
-    return Solution(parsed, verdict.answer, complete=verdict.complete, verdict=verdict)
+    read = compare(parsed, parsed.comparison, pages[:_MAX_COMPARED], read=True)
+    if verdict.answer and not read.answer:
+        return outline
+    return Solution(parsed, read.answer, complete=read.complete, verdict=read)
 
 
 def _read_open(outline: Solution, pages: Sequence[ParsedPassage], of_documents: bool) -> Solution:
