@@ -3,9 +3,9 @@
     python -m benchmarks.pocket_confidence WORK [--data DATA] [--methods a,b] [--sets N] [--limit N] [--out FILE]
 
 Runs every method over questions that the encoder was not trained on, since it is overconfident on the others: document
-sets of the domains ``HELD_OUT`` (N sets per domain), each over its own documents, and the first questions of the
-benchmarks in DATA (``benchmarks/pocket_data.py``, the split ``held``). The runs are in the folder WORK and resume
-there; ``polyhop tune confidence`` does the same for your own runs.
+sets of the domains ``HELD_OUT`` (N sets per domain) and the independent ones, each over its own documents, and the
+first questions of the benchmarks in DATA (``benchmarks/pocket_data.py``, the split ``held``). The runs are in the
+folder WORK and resume there; ``polyhop tune confidence`` does the same for your own runs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.pocket_data import there
 from benchmarks.pocket_parts import Job
-from training.sets import FOLDER, HELD_OUT, DocumentSet, sets
+from training.sets import FOLDER, HELD_OUT, INDEPENDENT, DocumentSet, sets
 
 from polyhop import Question, evaluate, open_corpus
 from polyhop.cli.stages import print_confidence
@@ -56,7 +56,7 @@ def held_out(per_domain: int) -> Iterator[DocumentSet]:
 
 def run(work: Path, methods: Sequence[str], per_domain: int, data: Path | None, limit: int) -> None:
     """Make the runs that WORK lacks."""
-    for held in held_out(per_domain):
+    for held in (*held_out(per_domain), *sets(INDEPENDENT)):
         asked = list(questions_of(held))
         for method in methods:
             out = work / method / f"{held.domain}-{held.name}"

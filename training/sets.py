@@ -42,6 +42,8 @@ HELD_OUT = ("clinic", "festival", "harbour", "observatory", "opensource")
 """Domains that training never reads: thresholds are chosen and figures measured on them."""
 UNSEEN = Path(__file__).parent / "unseen"
 """A folder of more questions over these domains, each of one fact, that nothing was chosen on."""
+INDEPENDENT = Path(__file__).parent / "independent"
+"""A folder of sets by hands that knew neither polyhop nor the other sets; training never reads them."""
 KINDS = ("one", "bridge", "comparison", "boolean", "count", "table", "outdated", "lookalike", "unanswerable")
 _INNERMOST = re.compile(r"\[([^\[\]]*)\]")
 _MARKS = re.compile(r"[\[\]]")

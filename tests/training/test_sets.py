@@ -8,6 +8,7 @@ import pytest
 from training.sets import (
     FOLDER,
     HELD_OUT,
+    INDEPENDENT,
     KINDS,
     UNSEEN,
     DocumentSet,
@@ -104,8 +105,10 @@ def test_a_malformed_line_is_named(text: str, message: str, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_the_sets_are_whole() -> None:
-    found = list(sets(FOLDER))
+@pytest.mark.parametrize("folder", [FOLDER, INDEPENDENT])
+def test_the_sets_are_whole(folder: Path) -> None:
+    found = list(sets(folder))
+    assert found
     assert [fault for held in found for fault in faults(held)] == []
     for held in found:
         assert {asked.kind for asked in held.questions} <= set(KINDS)
