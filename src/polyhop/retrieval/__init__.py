@@ -43,7 +43,7 @@ __all__ = [
     "retrievers",
 ]
 
-OF_DOCUMENTS = "hybrid:relative:bm25*3+dense:pocket"
+OF_DOCUMENTS = "hybrid:relative:bm25+sentences:pocket"
 """The retriever that ``auto`` opens over passages of files."""
 MAX_ENCODED = 1000
 """The most passages of files that ``auto`` encodes when it is first opened, which takes some five seconds."""
@@ -125,7 +125,8 @@ def open_reranker(spec: str) -> Reranker:
 
 @register_retriever("auto")
 def _auto(index: Index) -> Retriever:
-    """Open BM25; over English passages of files that are few enough to be encoded at once, BM25 fused with vectors.
+    """Open BM25; over English passages of files that are few enough to be encoded at once, BM25 fused with vectors of
+    their sentences.
 
     A question often shares no word with the passage that answers it, and in a small folder no other passage says the
     same.
@@ -191,6 +192,13 @@ def _dense(index: Index, spec: str) -> Retriever:
     from polyhop.retrieval.dense import open_dense
 
     return open_dense(index, spec)
+
+
+@register_retriever("sentences:")
+def _sentences(index: Index, spec: str) -> Retriever:
+    from polyhop.retrieval.sentences import open_sentences
+
+    return open_sentences(index, spec)
 
 
 @register_retriever("web:", brings_corpus=True)

@@ -21,7 +21,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from polyhop.retrieval.vectors import encoded_folder, shards, surely_done
+from polyhop.data.index_folder import manifest_of
+from polyhop.errors import IndexFolderError
+from polyhop.retrieval.sealed_folder import check, ensure_dir, write_manifest
+from polyhop.retrieval.vectors import KIND, encoded_folder, shards, surely_done
+from polyhop.retrieval.vectors import VERSION as OF_FOLDER
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
@@ -129,14 +133,18 @@ def token_vectors(index: Index, name: str, key: str, size: int, encode: Encode) 
         tokens = _write(index, size, encode, making)
         return {"encoder": name, "size": size, "passages": index.rows, "tokens": tokens}
 
-    folder = encoded_folder(index, "tokens", repr((VERSION, index.fingerprint, key, size)), write)
+    folder = encoded_folder(index, "tokens", repr((VERSION, key, size)), write)
+    return _opened(folder, size)
+
+
+def _opened(folder: Path, size: int) -> TokenVectors:
     ends = np.memmap(folder / _ENDS, np.uint64, "r")
     return TokenVectors(np.memmap(folder / _CODES, np.int8, "r", shape=(int(ends[-1]), size)), ends)
 
 
 def _write(index: Index, size: int, encode: Encode, making: Path) -> int:
     """Write the two files, the end of a passage after its codes are on the disk; return the number of tokens."""
-    done = surely_done(making / _ENDS, np.dtype(np.uint64).itemsize)
+    done = max(surely_done(making / _ENDS, np.dtype(np.uint64).itemsize), _carried(making))
     with (making / _CODES).open("ab") as codes, (making / _ENDS).open("ab") as ends:
         ends.truncate(done * np.dtype(np.uint64).itemsize)
         tokens = int(np.fromfile(making / _ENDS, np.uint64)[-1]) if done else 0
@@ -148,6 +156,37 @@ def _write(index: Index, size: int, encode: Encode, making: Path) -> int:
             _put(ends, counts.astype(np.uint64))
             tokens = int(counts[-1])
     return tokens
+
+
+def carry_token_vectors(old: Path, new: Path, kept: NDArray[np.intp] | None) -> None:
+    """Start the token vectors of an index's next state with those of its old one, as ``carry_vectors`` does."""
+    for folder in (*old.glob("tokens-*"), *old.glob(".tokens-*")):
+        try:
+            facts = manifest_of(folder) if folder.name.startswith(".") else check(folder, kind=KIND, version=OF_FOLDER)
+            held = _carried(folder)
+        except IndexFolderError:  # encoded again when requested
+            continue
+        rows = list(range(held)) if kept is None else kept[kept < held].tolist()
+        if not rows:
+            continue
+        vectors = _opened(folder, facts["size"])
+        making = new / f".{folder.name.removeprefix('.')}"
+        ensure_dir(making, within=new)
+        tokens = 0
+        with (making / _CODES).open("wb") as codes, (making / _ENDS).open("wb") as ends:
+            for own in map(vectors.of, rows):
+                own.tofile(codes)
+                tokens += len(own)
+                np.uint64(tokens).tofile(ends)
+        about = {"encoder": facts["encoder"], "size": facts["size"], "passages": len(rows), "tokens": tokens}
+        write_manifest(making, kind=KIND, version=OF_FOLDER, facts=about)
+
+
+def _carried(making: Path) -> int:
+    """Return the number of passages whose vectors a folder certainly holds, by its manifest."""
+    facts = manifest_of(making)
+    is_whole = facts and (making / _CODES).stat().st_size >= facts["tokens"] * facts["size"]
+    return int(facts["passages"]) if is_whole else 0
 
 
 def _put(stream: Any, numbers: NDArray[Any]) -> None:

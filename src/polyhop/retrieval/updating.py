@@ -27,6 +27,7 @@ from polyhop.retrieval.inverted_index import BM25_FOLDER, BM25Writer
 from polyhop.retrieval.links import LinkMode, build_links, update_links
 from polyhop.retrieval.sealed_folder import next_state
 from polyhop.retrieval.store import PassageStore, StoreWriter
+from polyhop.retrieval.token_vectors import carry_token_vectors
 from polyhop.retrieval.vectors import carry_vectors
 from polyhop.types import Passage
 
@@ -161,7 +162,9 @@ def _rebuilt(state: Path, old: Index, gone: Collection[int], new: Iterable[Passa
     stand = np.ones(old.rows, dtype=np.bool_) if old.passages.removed is None else ~old.passages.removed
     stand[list(gone)] = False
     facts = fill(state, chain(_rows(old.passages, stand), new), old.analysis, old.facts["links_asked"])
-    carry_vectors(old.state, state, np.flatnonzero(stand))
+    kept = np.flatnonzero(stand)
+    carry_vectors(old.state, state, kept)
+    carry_token_vectors(old.state, state, kept)
     return facts
 
 
@@ -187,4 +190,5 @@ def _extended(state: Path, old: Index, gone: Collection[int], new: Iterable[Pass
     elif mode:
         mentions = build_links(passages, state, old.analysis, own=mode == "own")
     carry_vectors(old.state, state, None)
+    carry_token_vectors(old.state, state, None)
     return {"passages": len(passages), "mentions": mentions, "links": mode, "linking": linking}
