@@ -85,3 +85,11 @@ def test_the_built_in_encoder_finds_a_sentence_among_others(tmp_path: Path) -> N
     passages = [Passage("1", "House", f"{other}You can swim in the cellar."), Passage("2", "House", other * 2)]
     index = build_index(open_corpus(passages), tmp_path / "index")
     assert open_plain_retriever("sentences:pocket", index).search("Where is the pool?", 1) == passages[:1]
+
+
+def test_no_score_depends_on_the_order_of_two_compared_things(tmp_path: Path) -> None:
+    index = build_index(open_corpus(PASSAGES), tmp_path / "index")
+    retriever = open_plain_retriever("sentences:pocket", index)
+    assert isinstance(retriever, NearestSentence)
+    one, other = (retriever.search_scored(f"Which is older, {things}?", 4) for things in ("Ost or Wik", "Wik or Ost"))
+    assert one == other

@@ -49,11 +49,13 @@ class PocketSupportReader:
     def _read(self, question: str, passages: list[Passage], kind: Kind) -> BlindReading:
         from polyhop.lm.pocket.encoder.cache import MAX_PASSAGES
         from polyhop.lm.pocket.reading.answer import UNKNOWN
+        from polyhop.lm.pocket.reading.comparison import canonical
         from polyhop.lm.pocket.reading.correctness import reading_features
         from polyhop.lm.pocket.reading.weighing import weigh_answers
         from polyhop.lm.pocket.tasks import do
         from polyhop.lm.pocket.tasks.reading import ANSWER_CONFIDENCE
 
+        question = canonical(question)
         paths = [tuple(passages)] if len(passages) <= MAX_PASSAGES else []
         fields = {"question": question, "passages": passages, "paths": paths, "kind": kind}
         answer, confidence = do("answer.read", fields)[ANSWER_CONFIDENCE]

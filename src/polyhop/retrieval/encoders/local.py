@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from polyhop.common.registry import with_options
 from polyhop.errors import UsageError
 from polyhop.lm.pocket.encoder.network import WIDTH, encoder, fingerprint
+from polyhop.lm.pocket.reading.comparison import canonical
 from polyhop.retrieval.checkpoints import Dtype, Exported, Pretrained, digest
 from polyhop.retrieval.encoders.base import Pooled, Vectors, shown
 from polyhop.retrieval.encoders.families import recipe_of
@@ -33,8 +34,8 @@ class PocketEncoder:
         self.key = fingerprint()
 
     def queries(self, texts: Sequence[str]) -> Vectors:
-        """Encode queries: (texts, size)."""
-        return encoder().embed([text.strip() for text in texts])
+        """Encode queries, two things that one compares in alphabetical order: (texts, size)."""
+        return encoder().embed([canonical(text.strip()) for text in texts])
 
     def passages(self, passages: Sequence[Passage]) -> Vectors:
         """Encode titles and texts: (passages, size)."""

@@ -371,3 +371,11 @@ def test_two_values_remain_if_reading_decides_nothing(monkeypatch: pytest.Monkey
     pages = [Passage("tickets", "Tickets", tickets, metadata={"source": "tickets.csv"})]
     monkeypatch.setattr(values, "_read", lambda question, pages, facts: [])
     assert best_answer("TS-876 and TS-879: which is estimated as the bigger job?", pages)[0] == "TS-879"
+
+
+def test_a_year_before_a_thing_is_no_name() -> None:
+    first, second = "repairing what was broken at Ost Mill", "2024 lab audit"
+    for question in (f"Which cost more, the {second} or {first}?", f"Which cost more, {first} or the {second}?"):
+        found = find_comparison(question, yes_or_no=False)
+        assert found is not None
+        assert set(found.options) == {first, second}

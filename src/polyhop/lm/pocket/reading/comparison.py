@@ -223,7 +223,10 @@ def _options(text: str) -> tuple[str, str, str] | None:
     for match in _BETWEEN.finditer(text):
         left = name_before(text, match.start())
         right = name_from(text, match.end())
-        if left and right and right[0] - match.end() <= 4 and match.start() - left[1] <= 1:
+        is_named = right and not (
+            text[slice(*right)].isdigit() and re.match(r" [a-z]", text[right[1] :])
+        )  # "2024 audit"
+        if left and right and is_named and right[0] - match.end() <= 4 and match.start() - left[1] <= 1:
             word = "or" if match["word"].lower() == "or" else "and"
             first = _after_same(text[match.start("word") : right[0]], text[slice(*left)])
             found.append((_unlisted(_HEAD.sub("", first), text[slice(*right)]), text[slice(*right)], word))
