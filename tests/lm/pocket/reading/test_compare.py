@@ -379,3 +379,9 @@ def test_a_year_before_a_thing_is_no_name() -> None:
         found = find_comparison(question, yes_or_no=False)
         assert found is not None
         assert set(found.options) == {first, second}
+
+
+def test_two_versions_under_which_something_is_done_are_compared() -> None:
+    found = find_comparison("Is more injected under version 3 or under version 4 of it?", yes_or_no=True)
+    assert found is not None
+    assert found.options == ("version 3", "version 4 of it")

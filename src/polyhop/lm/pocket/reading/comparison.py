@@ -62,7 +62,7 @@ _DESCRIBED = (
     r"(?:the )?(?:directors?|performers?|composers?|authors?|writers?|painters?|designers?) of (?:both )?(?:the )?"
     r"(?:films?|movies?|songs?|books?|novels?|albums?)?:? ?"
 )
-_PREPOSITIONS = "in|at|on|over|by|for|with|from|to|among|during"
+_PREPOSITIONS = "in|at|on|over|under|by|for|with|from|to|among|during"
 _POINTING = r"(?:(?:that|those|the ones?|the two|the other) )?(?-i:(?:of|" + _PREPOSITIONS + r") )?"
 _BETWEEN = re.compile(rf",? (?P<word>or|and|&) (?:is |was )?{_POINTING}(?:{_DESCRIBED})?", re.IGNORECASE)
 _AUXILIARY = r"(?:is|was|are|were|do|does|did|has|have|had|can|will|would|should|must|may)"
