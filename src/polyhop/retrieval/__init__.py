@@ -46,7 +46,7 @@ __all__ = [
 OF_DOCUMENTS = "hybrid:relative:bm25+sentences:pocket"
 """The retriever that ``auto`` opens over passages of files."""
 MAX_ENCODED = 1000
-"""The most passages of files that ``auto`` encodes when it is first opened, which takes some five seconds."""
+"""The most passages of files that ``auto`` encodes when it is first opened, which takes some ten seconds."""
 
 _retrievers: Registry[RetrieverObject] = Registry("retriever", "polyhop.retrievers")
 _rerankers: Registry[Reranker] = Registry("reranker", "polyhop.rerankers")
