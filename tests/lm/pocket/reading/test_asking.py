@@ -1,4 +1,4 @@
-"""Where a question asks: in its last sentence, after a request, or for yes or no."""
+"""The place where a question asks: its last sentence, what follows a request, or yes or no."""
 
 from __future__ import annotations
 

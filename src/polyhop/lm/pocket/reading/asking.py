@@ -31,8 +31,8 @@ _OPEN = re.compile(r"\b(?:allowed|permitted|possible|ok|okay|required|necessary|
 
 
 class Asking(NamedTuple):
-    """Where a question asks. ``at``: the index of the question word, or of the last word of a request, which what is
-    wanted follows; None if there is neither. ``yes_or_no``: yes or no would answer it."""
+    """The place where a question asks. ``at``: the index of the question word, or of the last word of a request, before
+    what is wanted; None if there is neither. ``yes_or_no``: yes or no would answer it."""
 
     at: int | None
     yes_or_no: bool = False
@@ -108,7 +108,7 @@ def _ends_with_yes_or_no(words: Sequence[str]) -> bool:
 
 
 def _requested(words: Sequence[str], after: int) -> Asking:
-    """What a request is for, which begins after so many words: a question in it, or a thing."""
+    """The thing that a request is for, or the question in it; both begin after so many words."""
     following = words[after] if after < len(words) else ""
     if following in QUESTION_WORDS:
         return Asking(after)
