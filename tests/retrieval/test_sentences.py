@@ -11,7 +11,7 @@ import pytest
 
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import UsageError
-from polyhop.retrieval import build_index, open_index, open_plain_retriever
+from polyhop.retrieval import build_index, open_index, open_plain_retriever, token_vectors
 from polyhop.retrieval.sentences import NearestSentence, sentences_of
 from polyhop.retrieval.updating import add_passages, remove_passages
 from polyhop.types import Passage
@@ -78,6 +78,26 @@ def test_after_an_update_only_new_passages_are_encoded_and_removed_ones_are_not_
     retriever = NearestSentence(open_index(folder), encoder)
     assert encoder.encoded == ["Dog: A dog sleeps.", "Dog: The fee is 9."]
     assert [passage.id for passage in retriever.search("dog", 9)] == ["new", "mixed", "none", "roof"]
+
+
+def test_vectors_are_carried_from_an_update_to_the_next_after_a_stop(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    NearestSentence(open_index(folder), Counting())
+    add_passages(folder, open_corpus([Passage("new", "Dog", "A dog sleeps.")]))
+
+    def stop(stream: Any, numbers: Any) -> None:
+        stream.write(numbers.tobytes()[:5])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(token_vectors, "_put", stop)
+        with pytest.raises(KeyboardInterrupt):
+            NearestSentence(open_index(folder), Counting())
+    add_passages(folder, open_corpus([Passage("last", "Fee", "The fee is 9.")]))
+    encoder = Counting()
+    assert NearestSentence(open_index(folder), encoder).search("fee", 2)[1].id == "last"
+    assert encoder.encoded == ["Dog: A dog sleeps.", "Fee: The fee is 9."]
 
 
 def test_the_built_in_encoder_finds_a_sentence_among_others(tmp_path: Path) -> None:

@@ -134,11 +134,11 @@ def token_vectors(index: Index, name: str, key: str, size: int, encode: Encode) 
         return {"encoder": name, "size": size, "passages": index.rows, "tokens": tokens}
 
     folder = encoded_folder(index, "tokens", repr((VERSION, key, size)), write)
-    return _opened(folder, size)
+    return _opened(folder, size, index.rows)
 
 
-def _opened(folder: Path, size: int) -> TokenVectors:
-    ends = np.memmap(folder / _ENDS, np.uint64, "r")
+def _opened(folder: Path, size: int, passages: int) -> TokenVectors:
+    ends = np.memmap(folder / _ENDS, np.uint64, "r", shape=(passages,))
     return TokenVectors(np.memmap(folder / _CODES, np.int8, "r", shape=(int(ends[-1]), size)), ends)
 
 
@@ -169,7 +169,7 @@ def carry_token_vectors(old: Path, new: Path, kept: NDArray[np.intp] | None) -> 
         rows = list(range(held)) if kept is None else kept[kept < held].tolist()
         if not rows:
             continue
-        vectors = _opened(folder, facts["size"])
+        vectors = _opened(folder, facts["size"], held)
         making = new / f".{folder.name.removeprefix('.')}"
         ensure_dir(making, within=new)
         tokens = 0
@@ -185,7 +185,9 @@ def carry_token_vectors(old: Path, new: Path, kept: NDArray[np.intp] | None) -> 
 def _carried(making: Path) -> int:
     """Return the number of passages whose vectors a folder certainly holds, by its manifest."""
     facts = manifest_of(making)
-    is_whole = facts and (making / _CODES).stat().st_size >= facts["tokens"] * facts["size"]
+    if not facts.keys() >= {"passages", "tokens", "size"}:
+        return 0
+    is_whole = (making / _CODES).stat().st_size >= facts["tokens"] * facts["size"]
     return int(facts["passages"]) if is_whole else 0
 
 

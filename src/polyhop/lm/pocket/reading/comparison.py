@@ -88,6 +88,7 @@ _TRUTH = re.compile(
 # A comparative that no table has: "is saltier".
 _COMPARATIVE = re.compile(r"\b(?:is|was|are|were) ([a-z]{2,}er)\b", re.IGNORECASE)
 _NO_COMPARATIVE = frozenset("after better either ever her never other over paper together under water whether".split())
+_NUMBERED = re.compile(r"\d+ [a-z]")  # "2024 audit", of which a name would be "2024" alone
 _POSSESSIVE = re.compile(r"(?<=\w)['’]s?$")
 _SUFFIX = re.compile(r"(?:Jr|Sr|Inc|Ltd|Co)\.?|[IVX]+")
 _HEAD = re.compile(rf"^(?:more |fewer )?{_POINTING}(?:(?:the|a|an|our|its) )?")
@@ -223,10 +224,9 @@ def _options(text: str) -> tuple[str, str, str] | None:
     for match in _BETWEEN.finditer(text):
         left = name_before(text, match.start())
         right = name_from(text, match.end())
-        is_named = right and not (
-            text[slice(*right)].isdigit() and re.match(r" [a-z]", text[right[1] :])
-        )  # "2024 audit"
-        if left and right and is_named and right[0] - match.end() <= 4 and match.start() - left[1] <= 1:
+        if left and right and right[0] - match.end() <= 4 and match.start() - left[1] <= 1:
+            if _NUMBERED.match(text, right[0]):
+                continue
             word = "or" if match["word"].lower() == "or" else "and"
             first = _after_same(text[match.start("word") : right[0]], text[slice(*left)])
             found.append((_unlisted(_HEAD.sub("", first), text[slice(*right)]), text[slice(*right)], word))
