@@ -107,6 +107,11 @@ def test_the_built_in_encoder_finds_a_sentence_among_others(tmp_path: Path) -> N
     assert open_plain_retriever("sentences:pocket", index).search("Where is the pool?", 1) == passages[:1]
 
 
+def test_it_needs_an_encoder(folder: Path) -> None:
+    with pytest.raises(UsageError, match="sentences: needs an encoder, as in sentences:pocket"):
+        open_plain_retriever("sentences:", open_index(folder))
+
+
 def test_no_score_depends_on_the_order_of_two_compared_things(tmp_path: Path) -> None:
     index = build_index(open_corpus(PASSAGES), tmp_path / "index")
     retriever = open_plain_retriever("sentences:pocket", index)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from polyhop.common.sentences import sentences
+from polyhop.errors import SettingError
 from polyhop.retrieval.base import OverIndex
 from polyhop.retrieval.encoders import open_encoder
 from polyhop.retrieval.exact import passages_of
@@ -67,4 +68,6 @@ def sentences_of(passage: Passage) -> list[Passage]:
 
 def open_sentences(index: Index, spec: str) -> NearestSentence:
     """Open ``ENCODER`` (``encoders.open_encoder``). Raises ``UsageError`` if it cannot be opened."""
+    if not spec:
+        raise SettingError("sentences: needs an encoder, as in sentences:pocket")
     return NearestSentence(index, open_encoder(spec))
