@@ -108,7 +108,7 @@ def _ends_with_yes_or_no(words: Sequence[str]) -> bool:
 
 
 def _requested(words: Sequence[str], after: int) -> Asking:
-    """The thing that a request is for, or the question in it; both begin after so many words."""
+    """The thing that a request is for, or the question in it; both begin at the index ``after``."""
     following = words[after] if after < len(words) else ""
     if following in QUESTION_WORDS:
         return Asking(after)
