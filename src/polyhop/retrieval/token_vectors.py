@@ -22,10 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyhop.data.index_folder import manifest_of
-from polyhop.errors import IndexFolderError
-from polyhop.retrieval.sealed_folder import check, ensure_dir, write_manifest
-from polyhop.retrieval.vectors import KIND, encoded_folder, shards, surely_done
-from polyhop.retrieval.vectors import VERSION as OF_FOLDER
+from polyhop.retrieval.vectors import carried, encoded_folder, shards, surely_done
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
@@ -160,26 +157,14 @@ def _write(index: Index, size: int, encode: Encode, making: Path) -> int:
 
 def carry_token_vectors(old: Path, new: Path, kept: NDArray[np.intp] | None) -> None:
     """Start the token vectors of an index's next state with those of its old one, as ``carry_vectors`` does."""
-    for folder in (*old.glob("tokens-*"), *old.glob(".tokens-*")):
-        try:
-            facts = manifest_of(folder) if folder.name.startswith(".") else check(folder, kind=KIND, version=OF_FOLDER)
-            held = _carried(folder)
-        except IndexFolderError:  # encoded again when requested
-            continue
-        rows = list(range(held)) if kept is None else kept[kept < held].tolist()
-        if not rows:
-            continue
-        vectors = _opened(folder, facts["size"], held)
-        making = new / f".{folder.name.removeprefix('.')}"
-        ensure_dir(making, within=new)
-        tokens = 0
-        with (making / _CODES).open("wb") as codes, (making / _ENDS).open("wb") as ends:
-            for own in map(vectors.of, rows):
-                own.tofile(codes)
-                tokens += len(own)
-                np.uint64(tokens).tofile(ends)
-        about = {"encoder": facts["encoder"], "size": facts["size"], "passages": len(rows), "tokens": tokens}
-        write_manifest(making, kind=KIND, version=OF_FOLDER, facts=about)
+    for part in carried(old, new, "tokens", kept, _carried):
+        vectors = _opened(part.folder, part.facts["size"], part.held)
+        ends = np.cumsum(np.diff(vectors.ends, prepend=np.uint64(0))[part.rows], dtype=np.uint64)
+        ends.tofile(part.making / _ENDS)
+        with (part.making / _CODES).open("wb") as codes:
+            for row in part.rows.tolist():
+                vectors.of(row).tofile(codes)
+        part.seal(tokens=int(ends[-1]))
 
 
 def _carried(making: Path) -> int:

@@ -120,26 +120,48 @@ def encoded_folder(index: Index, name: str, key: str, write: Callable[[Path], Ma
     return folder
 
 
-def carry_vectors(old: Path, new: Path, kept: NDArray[np.intp] | None) -> None:
-    """Start the vectors of an index's next state with those of its old one, all or the rows ``kept``. Encoding resumes
-    after them when they are requested."""
-    for folder in (*old.glob("vectors-*"), *old.glob(".vectors-*")):
+class Carried(NamedTuple):
+    """An encoding of an index's old state: its folder and facts, how many passages it holds, those of them that stand,
+    and the folder for the next state."""
+
+    folder: Path
+    facts: dict[str, Any]
+    held: int
+    rows: NDArray[np.intp]
+    making: Path
+
+    def seal(self, **facts: Any) -> None:
+        """Declare the folder for the next state begun. Encoding resumes after what it holds when that is requested."""
+        about = {"encoder": self.facts["encoder"], "size": self.facts["size"], "passages": len(self.rows), **facts}
+        write_manifest(self.making, kind=KIND, version=VERSION, facts=about)
+
+
+def carried(
+    old: Path, new: Path, name: str, kept: NDArray[np.intp] | None, held_by: Callable[[Path], int]
+) -> Iterator[Carried]:
+    """Yield the encodings of this name in an index's old state, whole or begun, and make a folder for each in its next
+    one. ``kept``: the rows that stand, by default all; ``held_by``: how many passages a folder certainly holds."""
+    for folder in (*old.glob(f"{name}-*"), *old.glob(f".{name}-*")):
         try:
             facts = manifest_of(folder) if folder.name.startswith(".") else check(folder, kind=KIND, version=VERSION)
-            rows = _carried(folder)
+            held = held_by(folder)
         except IndexFolderError:  # encoded again when requested
             continue
-        if not rows:
-            continue
-        vectors = np.memmap(folder / _FILE, np.float16, "r", shape=(rows, facts["size"]))
-        taken = np.arange(rows) if kept is None else kept[kept < rows]
-        making = new / f".{folder.name.removeprefix('.')}"
-        ensure_dir(making, within=new)
-        with (making / _FILE).open("wb") as stream:
-            for start in range(0, len(taken), _SHARD):
-                vectors[taken[start : start + _SHARD]].tofile(stream)
-        about = {"encoder": facts["encoder"], "size": facts["size"], "passages": len(taken)}
-        write_manifest(making, kind=KIND, version=VERSION, facts=about)
+        rows = np.arange(held) if kept is None else kept[kept < held]
+        if len(rows):
+            making = new / f".{folder.name.removeprefix('.')}"
+            ensure_dir(making, within=new)
+            yield Carried(folder, facts, held, rows, making)
+
+
+def carry_vectors(old: Path, new: Path, kept: NDArray[np.intp] | None) -> None:
+    """Start the vectors of an index's next state with those of its old one, all or the rows ``kept``."""
+    for part in carried(old, new, "vectors", kept, _carried):
+        vectors = np.memmap(part.folder / _FILE, np.float16, "r", shape=(part.held, part.facts["size"]))
+        with (part.making / _FILE).open("wb") as stream:
+            for start in range(0, len(part.rows), _SHARD):
+                vectors[part.rows[start : start + _SHARD]].tofile(stream)
+        part.seal()
 
 
 def _carried(making: Path) -> int:
