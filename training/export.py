@@ -1,7 +1,10 @@
-"""Export: the trained network as one ONNX file whose weights are 8 bits each.
+"""Export: the trained network, and the base model's embeddings, as ONNX files whose weights are 8 bits each.
 
     python -m training.export NETWORK EXAMPLES BASE OUT
 
+Writes ``encoder.onnx``, ``embedder.onnx`` and the table that both read, ``pieces.bin``, into the folder OUT. NETWORK: a
+checkpoint of ``training.train``. BASE: the folder of all-MiniLM-L6-v2, whose embeddings ``embedder.onnx`` gives; if it
+has only ``vocab.txt``, no ``embedder.onnx`` is written.
 The linear maps of the layers work on 8-bit integers on both sides. What comes in has a fixed scale, measured on
 training rows; every channel has its own share of that scale, so that the few loud ones do not drown the rest
 (SmoothQuant: Xiao et al., 2023, §4). The piece table has a scale per row; heads, norms and position
@@ -21,18 +24,22 @@ import numpy as np
 import onnx
 import torch
 from onnx import TensorProto, helper, numpy_helper
+from onnx.external_data_helper import set_external_data
 
 from polyhop.lm.pocket.encoder.inputs import KINDS
+from polyhop.lm.pocket.encoder.network import EMBEDDER, NETWORK, PIECES
 from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 from training.data import read
 from training.network import Network, Shape
 from training.rows import Row, row_of, tensors
-from training.train import load_network
+from training.train import WEIGHTS, base_weights, load_network
 
 SHARES = (0.6, 0.7, 0.75, 0.8, 0.85, 0.9)  # of a channel's loudness that may go over into its weights
 CUTS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)  # of the range that may be kept
 ROWS = 384  # that the scales are measured on
 _MICROSOFT = "com.microsoft"
+TABLE = "words.numbers"  # the tensor in ``PIECES``
+EMBEDDED = 94  # pieces at most of a text that the scales are measured on
 
 
 class Scale(NamedTuple):
@@ -42,6 +49,12 @@ class Scale(NamedTuple):
     step: float
     zero: int
     channels: np.ndarray
+
+
+def rounded_pieces(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The table of pieces in 8 bits, and the scale of each row."""
+    scales = np.maximum(np.abs(table).max(1, keepdims=True), 1e-8) / 127.0
+    return np.rint(table / scales).astype(np.int8), scales
 
 
 class Graph:
@@ -88,19 +101,17 @@ class Graph:
         matrix, steps = self.constant(f"{out}.weight", numbers), self.constant(f"{out}.steps", grain.astype(np.float32))
         return self.node("MatMulIntegerToFloat", [rounded, matrix, step, steps, zero, "", bias], out, _MICROSOFT)
 
-    def embedded(self) -> str:
-        """Add the embeddings of pieces, positions and segments, normalised."""
-        table = self.weights["words.weight"]
-        scales = np.maximum(np.abs(table).max(1, keepdims=True), 1e-8) / 127.0
-        numbers = np.rint(table / scales).astype(np.int8)
-        rows = self.node("Gather", [self.constant("words.numbers", numbers), "ids"], "words.rows")
+    def embedded(self, segments: str) -> str:
+        """Add the embeddings of pieces, positions and ``segments``, normalised."""
+        numbers, scales = rounded_pieces(self.weights["words.weight"])
+        rows = self.node("Gather", [self.constant(TABLE, numbers), "ids"], "words.rows")
         by = self.node("Gather", [self.constant("words.scales", scales.astype(np.float32)), "ids"], "words.by")
         words = self.node("Mul", [self.node("Cast", [rows], "words.cast", to=TensorProto.FLOAT), by], "words.read")
         zero, one, two = self._ints("zero", 0), self._ints("one", 1), self._ints("two", 2)
         length = self.node("Slice", [self.node("Shape", ["ids"], "ids.shape"), *one, *two], "length")
         positions = self.node("Slice", [self.own("positions.weight"), *zero, length, *zero], "positions")
-        segments = self.node("Gather", [self.own("segments.weight"), "segments"], "segments.read")
-        both = self.node("Add", [self.node("Add", [words, positions], "words.positioned"), segments], "words.whole")
+        own = self.node("Gather", [self.own("segments.weight"), segments], "segments.read")
+        both = self.node("Add", [self.node("Add", [words, positions], "words.positioned"), own], "words.whole")
         return self.norm(both, "norm", "embedded")
 
     def norm(self, x: str, name: str, out: str) -> str:
@@ -137,7 +148,7 @@ class Graph:
         )
 
     def heads(self, x: str) -> None:
-        """Add the heads: spans, kinds and judgements, and the embedding."""
+        """Add the heads: spans, kinds and judgements."""
         one, last = self._ints("one", 1), self._ints("last", 2)
         self.split([self.head(x, "span")], ["starts.one", "ends.one"], num_outputs=2)
         self.node("Squeeze", ["starts.one", *last], "starts")
@@ -148,26 +159,45 @@ class Graph:
         self.split([verdict, sizes], ["kind", "relevance.one", "sufficiency.one"])
         self.node("Squeeze", ["relevance.one", *one], "relevance")
         self.node("Squeeze", ["sufficiency.one", *one], "sufficiency")
-        mean = self.node("ReduceMean", [x, *one], "mean", keepdims=0)
-        self.node("LpNormalization", [mean], "embedding", axis=-1, p=2)
 
     def _ints(self, name: str, *values: int) -> list[str]:
         return [self.constant(f"int.{name}", np.array(values, np.int64))]
 
-    def model(self) -> onnx.ModelProto:
-        """Build the whole model."""
-        x = self.embedded()
+    def encoder(self) -> onnx.ModelProto:
+        """Build the network that reads: ``ids`` and ``segments`` to the outputs of the heads."""
+        self.heads(self.layers(self.embedded("segments")))
+        row: list[str | int] = ["batch", "length"]
+        shapes: dict[str, list[str | int]] = {
+            "starts": row,
+            "ends": row,
+            "kind": ["batch", len(KINDS)],
+            "relevance": row[:1],
+            "sufficiency": row[:1],
+        }
+        return self._model(("ids", "segments"), shapes)
+
+    def embedder(self) -> onnx.ModelProto:
+        """Build the network that embeds: ``ids`` to the mean of the pieces' vectors, of length 1."""
+        x = self.layers(self.embedded(self.constant("first segment", np.array(0, np.int64))))
+        mean = self.node("ReduceMean", [x, *self._ints("one", 1)], "mean", keepdims=0)
+        self.node("LpNormalization", [mean], "embedding", axis=-1, p=2)
+        return self._model(("ids",), {"embedding": ["batch", self.shape.width]})
+
+    def layers(self, x: str) -> str:
+        """Add all layers of the encoder."""
         for number in range(self.shape.layers):
             x = self.layer(x, number)
-        self.heads(x)
-        each, row = ["batch"], ["batch", "length"]
-        shapes: dict[str, list[Any]] = {
-            "starts": row, "ends": row, "kind": [*each, len(KINDS)], "relevance": each, "sufficiency": each,
-            "embedding": [*each, self.shape.width],
-        }  # fmt: skip
-        inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, row) for name in ("ids", "segments")]
-        outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
-        graph = helper.make_graph(self.nodes, "pocket", inputs, outputs, self.constants)
+        return x
+
+    def _model(self, inputs: Sequence[str], outputs: Mapping[str, Sequence[str | int]]) -> onnx.ModelProto:
+        """The model, whose table of pieces is in another file."""
+        given = [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "length"]) for name in inputs]
+        found = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs.items()]
+        for tensor in self.constants:
+            if tensor.name == TABLE:
+                set_external_data(tensor, PIECES, offset=0, length=len(tensor.raw_data))
+                tensor.ClearField("raw_data")
+        graph = helper.make_graph(self.nodes, "pocket", given, found, self.constants)
         opsets = [helper.make_opsetid("", 18), helper.make_opsetid(_MICROSOFT, 1)]
         return helper.make_model(graph, opset_imports=opsets, producer_name="polyhop", ir_version=9)
 
@@ -227,14 +257,35 @@ def _scale(x: torch.Tensor, weight: torch.Tensor) -> Scale:
 
 
 def export(network: Path, examples: Path, base: Path, out: Path) -> None:
-    """Write the ONNX file of a checkpoint."""
-    trained, pieces, chance = load_network(network), WordPiece.read(base / "vocab.txt"), random.Random(0)
+    """Write the ONNX files of a checkpoint and, if the base model is there, of its embeddings into a folder."""
+    out.mkdir(parents=True, exist_ok=True)
+    pieces, chance = WordPiece.read(base / "vocab.txt"), random.Random(0)
     some = [example for example in islice(read(examples), 4 * ROWS) if example.passages]
     rows = [row for example in some if (row := row_of(example, pieces, chance))][:ROWS]
-    scales = measured(trained, sorted(rows, key=lambda row: len(row.ids)), pieces.padding)
-    weights = {name: each.detach().numpy() for name, each in trained.state_dict().items()}
-    onnx.save(Graph(weights, trained.shape, scales).model(), str(out))
-    print(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
+    trained = load_network(network)
+    table = trained.words.weight.detach().numpy()
+    (out / PIECES).write_bytes(rounded_pieces(table)[0].tobytes())
+    onnx.save(graph_of(trained, rows, pieces.padding).encoder(), str(out / NETWORK))
+    if (base / WEIGHTS).exists():
+        original = Network()
+        original.load_base(base_weights(base))
+        with torch.no_grad():
+            original.words.weight.copy_(trained.words.weight)  # the same, but for rounding
+        texts = [text for example in some for text in (example.question, *map(" ".join, example.passages))]
+        rows = [_row_of_text(text, pieces) for text in chance.sample(texts, min(ROWS, len(texts)))]
+        onnx.save(graph_of(original, rows, pieces.padding).embedder(), str(out / EMBEDDER))
+    print(f"{out}: {sum(file.stat().st_size for file in out.iterdir()) / 1e6:.1f} MB")
+
+
+def graph_of(network: Network, rows: Sequence[Row], padding: int) -> Graph:
+    """The graph of a network, with scales measured on rows."""
+    scales = measured(network, sorted(rows, key=lambda row: len(row.ids)), padding)
+    return Graph({name: each.detach().numpy() for name, each in network.state_dict().items()}, network.shape, scales)
+
+
+def _row_of_text(text: str, pieces: WordPiece) -> Row:
+    ids = [pieces.begin, *pieces.encode(text).ids[:EMBEDDED], pieces.end]
+    return Row(ids, [0] * len(ids), [], -1, -1, -1)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import pytest
 
 import polyhop
 from polyhop.data.corpora import open_corpus
-from polyhop.lm.pocket.encoder.network import WIDTH, fingerprint
+from polyhop.lm.pocket.encoder.network import EMBEDDER, FOLDER, WIDTH, fingerprint
 from polyhop.retrieval import Index, build_index, open_index, open_plain_retriever, vectors
 from polyhop.retrieval.encoders import local as encoders
 from polyhop.retrieval.encoders import open_encoder
@@ -63,10 +63,10 @@ def test_what_is_kept_is_known_by_the_networks_hash(index: Index, monkeypatch: p
 
     monkeypatch.setattr(PocketEncoder, "passages", counted)
     first = open_plain_retriever("dense:pocket", index).search("ferry", 4)
-    assert PocketEncoder().key == fingerprint()
+    assert PocketEncoder().key == fingerprint(FOLDER / EMBEDDER)
     assert open_plain_retriever("dense:pocket", open_index(index.folder)).search("ferry", 4) == first
     assert sum(encoded) == len(PASSAGES)
-    monkeypatch.setattr(encoders, "fingerprint", lambda: "of another network")
+    monkeypatch.setattr(encoders, "fingerprint", lambda _: "of another network")
     open_plain_retriever("dense:pocket", open_index(index.folder))
     assert sum(encoded) == 2 * len(PASSAGES)
     assert vectors.encodings(index)[0] == {"encoder": "pocket", "size": WIDTH, "passages": len(PASSAGES)}

@@ -278,18 +278,17 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / VOCABULARY).write_text("\n".join(VOCAB), encoding="utf-8")
     write(some_examples() * 8, folder / "examples.jsonl")
     fit(tiny(), some_rows(2), PIECES.padding, folder, rounds=2.0)
-    export(folder / "network.pt", folder / "examples.jsonl", folder, folder / NETWORK)
+    export(folder / "network.pt", folder / "examples.jsonl", folder, folder)
     return folder
 
 
 def test_once_exported_it_says_nearly_the_same(exported: Path) -> None:
     network, opened = load_network(exported / "network.pt"), Encoder(exported, threads=1)
     for row in some_rows():
-        found = opened._run(row.ids, row.segments.index(1) if row.segments else len(row.ids))
+        found = opened._run(ids=row.ids, segments=row.segments or [0] * len(row.ids))
         with torch.no_grad():
             meant = [each.numpy()[0] for each in network(*tensors([row], PIECES.padding))]
-        assert all(np.abs(ours - theirs).max() < 0.1 for ours, theirs in zip(found[:5], meant[:5], strict=True))
-        assert float(found[5] @ meant[5]) > 0.99
+        assert all(np.abs(ours - theirs).max() < 0.1 for ours, theirs in zip(found, meant[:5], strict=True))
 
 
 def test_restored_it_says_nearly_the_same(exported: Path, tmp_path: Path) -> None:

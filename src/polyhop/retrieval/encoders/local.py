@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from polyhop.common.registry import with_options
 from polyhop.errors import UsageError
-from polyhop.lm.pocket.encoder.network import WIDTH, encoder, fingerprint
+from polyhop.lm.pocket.encoder.network import EMBEDDER, FOLDER, WIDTH, embedder, fingerprint
 from polyhop.lm.pocket.reading.comparison import canonical
 from polyhop.retrieval.checkpoints import Dtype, Exported, Pretrained, digest
 from polyhop.retrieval.encoders.base import Pooled, Vectors, shown
@@ -31,15 +31,15 @@ class PocketEncoder:
     size = WIDTH
 
     def __init__(self) -> None:
-        self.key = fingerprint()
+        self.key = fingerprint(FOLDER / EMBEDDER)
 
     def queries(self, texts: Sequence[str]) -> Vectors:
         """Encode queries, two things that one compares in alphabetical order: (texts, size)."""
-        return encoder().embed([canonical(text.strip()) for text in texts])
+        return embedder().embed([canonical(text.strip()) for text in texts])
 
     def passages(self, passages: Sequence[Passage]) -> Vectors:
         """Encode titles and texts: (passages, size)."""
-        return encoder().embed([shown(passage) for passage in passages])
+        return embedder().embed([shown(passage) for passage in passages])
 
 
 class TransformersEncoder(Pooled):

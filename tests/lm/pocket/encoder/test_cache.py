@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyhop.lm.pocket.encoder import cache
-from polyhop.lm.pocket.encoder.cache import CacheMiss, cached_only, predict, run_queries
+from polyhop.lm.pocket.encoder.cache import CacheMiss, cached_only, embed, predict, run_queries
 from polyhop.lm.pocket.encoder.inputs import EncoderOutput, EncoderQuery
 from polyhop.types import Passage
 from tests.kit.pocket_network import Network, using_network
@@ -46,7 +46,7 @@ def test_a_cache_miss_names_the_missing_queries_and_computes_nothing(network: Ne
     with pytest.raises(CacheMiss) as raised, cached_only():
         predict("Q", [[A], [A, B], [C]])
     assert len(network.shown) == 1
-    assert [[title for title, _ in query.path] for query in raised.value.queries] == [
+    assert [[title for title, _ in query.path] for query in raised.value.queries if not isinstance(query, str)] == [
         ["Title a", "Title b"],
         ["Title c"],
     ]
@@ -118,7 +118,11 @@ def test_the_cache_drops_the_least_recently_used(network: Network, monkeypatch: 
         predict("Q", [[passage]])
     predict("Q", [[A]])  # used again: B is now the oldest
     predict("Q", [[D]])
-    assert [query.path[0][0] for query in cache._cache] == ["Title c", "Title a", "Title d"]
+    assert [query.path[0][0] for query in cache._cache if not isinstance(query, str)] == [
+        "Title c",
+        "Title a",
+        "Title d",
+    ]
     many = [[Passage(str(n), str(n), "text")] for n in range(10)]
     assert len(predict("Q", many)) == 10
     assert len(cache._cache) == 3
@@ -146,3 +150,14 @@ def test_a_failed_prediction_is_not_cached(network: Network) -> None:
         predict("Q", [[A]])
     network.error = None
     assert len(predict("Q", [[A]])) == 1
+
+
+def test_vectors_are_cached_beside_predictions(network: Network) -> None:
+    with pytest.raises(CacheMiss) as raised, cached_only():
+        embed(["one", "two"])
+    assert raised.value.queries == ("one", "two")
+    run_queries([*raised.value.queries, EncoderQuery("Q", (("a", "text"),))])
+    with cached_only():
+        (one,) = embed(["one"])
+        assert len(predict("Q", [[Passage("", "a", "text")]])) == 1
+    assert one.tolist() == network.embed(["one"])[0].tolist()

@@ -14,7 +14,19 @@ import pytest
 
 from polyhop.errors import DataError
 from polyhop.lm.pocket.encoder.inputs import KINDS, MAX_PIECES, PLACES, EncoderInput
-from polyhop.lm.pocket.encoder.network import FOLDER, NETWORK, VOCABULARY, WIDTH, Encoder, encoder, fingerprint
+from polyhop.lm.pocket.encoder.network import (
+    EMBEDDER,
+    FOLDER,
+    NETWORK,
+    PIECES,
+    VOCABULARY,
+    WIDTH,
+    Embedder,
+    Encoder,
+    embedder,
+    encoder,
+    fingerprint,
+)
 from polyhop.retrieval.encoders.local import PocketEncoder
 from polyhop.types import Passage
 
@@ -57,7 +69,7 @@ def rows(network: Encoder) -> list[EncoderInput]:
 
 def test_an_input_gets_the_same_bits_alone_and_beside_others(network: Encoder, rows: list[EncoderInput]) -> None:
     def bits(row: EncoderInput) -> list[bytes]:
-        return [np.asarray(output).tobytes() for output in network._run(row.ids, row.first)]
+        return [np.asarray(output).tobytes() for output in network._outputs(row)]
 
     alone = list(map(bits, rows))
     with ThreadPoolExecutor(4) as pool:
@@ -125,7 +137,8 @@ def test_it_reads(network: Encoder) -> None:
 # --- embeddings ---------------------------------------------------------------------------------------------------
 
 
-def test_an_embedding_is_of_length_one_and_the_same_beside_others(network: Encoder) -> None:
+def test_an_embedding_is_of_length_one_and_the_same_beside_others() -> None:
+    network = embedder()
     texts = [passage.text for passage in ODD.values()] + [MILL.text, ANDERS.text, QUESTION]
     alone = np.concatenate([network.embed([text]) for text in texts])
     assert alone.shape == (len(texts), WIDTH)
@@ -136,8 +149,8 @@ def test_an_embedding_is_of_length_one_and_the_same_beside_others(network: Encod
     assert network.embed([]).shape == (0, WIDTH)
 
 
-def test_texts_about_the_same_are_nearer_than_others(network: Encoder) -> None:
-    asked, near, far = network.embed(
+def test_texts_about_the_same_are_nearer_than_others() -> None:
+    asked, near, far = embedder().embed(
         ["Who directed the film?", "The director of the movie was Ann Lee.", "Ferries cross the water every hour."]
     )
     assert asked @ near > asked @ far
@@ -164,56 +177,59 @@ def test_importing_polyhop_opens_nothing() -> None:
 
 def test_it_needs_no_torch() -> None:
     code = (
-        "from polyhop.lm.pocket.encoder.network import encoder\n"
+        "from polyhop.lm.pocket.encoder.network import embedder, encoder\n"
         "network = encoder()\n"
-        "network.predict([network.build_input('Who?', [])]), network.embed(['who'])"
+        "network.predict([network.build_input('Who?', [])]), embedder().embed(['who'])"
     )
     assert imported(code, "torch", "transformers", "tokenizers", "onnx") == "[]"
     assert imported(code, "onnxruntime") == "['onnxruntime']"
 
 
-def linked(folder: Path, *, network: bytes | None = None, vocabulary: bytes | None = None) -> Path:
+def copied(folder: Path, **other: bytes) -> Path:
     """A folder with the shipped files, or with others instead."""
-    for name, content in ((NETWORK, network), (VOCABULARY, vocabulary)):
-        if content is None:
-            (folder / name).symlink_to(FOLDER / name)
-        else:
-            (folder / name).write_bytes(content)
+    names = {"network": NETWORK, "embedder": EMBEDDER, "pieces": PIECES, "vocabulary": VOCABULARY}
+    for what, name in names.items():
+        (folder / name).write_bytes(other.get(what, (FOLDER / name).read_bytes()))
     return folder
 
 
 @pytest.mark.parametrize(
-    "broken",
+    ("opened", "broken"),
     [
-        {"network": b""},
-        {"network": b"version https://git-lfs.github.com/spec/v1\n"},
-        {"network": (FOLDER / NETWORK).read_bytes()[:100_000]},
-        {"vocabulary": b"a\nb\n"},
-        {"vocabulary": b"\xff\xfe\x00"},
+        (Encoder, {"network": b""}),
+        (Encoder, {"network": b"version https://git-lfs.github.com/spec/v1\n"}),
+        (Encoder, {"network": (FOLDER / NETWORK).read_bytes()[:100_000]}),
+        (Encoder, {"pieces": b"cut short"}),
+        (Encoder, {"vocabulary": b"a\nb\n"}),
+        (Encoder, {"vocabulary": b"\xff\xfe\x00"}),
+        (Embedder, {"embedder": b""}),
+        (Embedder, {"pieces": b""}),
     ],
-    ids=["empty", "pointer", "cut short", "other words", "no text"],
+    ids=["empty", "pointer", "cut short", "pieces cut short", "other words", "no text", "embedder", "no pieces"],
 )
-def test_a_broken_file_is_an_error_that_says_what_to_do(tmp_path: Path, broken: dict[str, bytes]) -> None:
+def test_a_broken_file_is_an_error_that_says_what_to_do(
+    tmp_path: Path, opened: type[Encoder | Embedder], broken: dict[str, bytes]
+) -> None:
     with pytest.raises(DataError, match="install polyhop again") as raised:
-        Encoder(linked(tmp_path, **broken))
+        opened(copied(tmp_path, **broken))
     assert str(tmp_path) in str(raised.value)
 
 
-def test_a_missing_file_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+@pytest.mark.parametrize("opened", [Encoder, Embedder])
+def test_a_missing_file_is_an_error_that_says_what_to_do(tmp_path: Path, opened: type[Encoder | Embedder]) -> None:
     with pytest.raises(DataError, match="install polyhop again"):
-        Encoder(tmp_path)
+        opened(tmp_path)
     with pytest.raises(DataError, match="install polyhop again"):
-        fingerprint(tmp_path)
+        fingerprint(tmp_path / NETWORK)
 
 
-def test_another_network_has_another_key(tmp_path: Path) -> None:
-    assert PocketEncoder().key == fingerprint() == fingerprint(linked(tmp_path))
-    (tmp_path / NETWORK).unlink()
-    (tmp_path / NETWORK).write_bytes(b"another")
-    assert fingerprint(tmp_path) != fingerprint()
+def test_a_network_is_known_by_the_hash_of_its_file(tmp_path: Path) -> None:
+    assert PocketEncoder().key == fingerprint(copied(tmp_path) / EMBEDDER) != fingerprint()
+    (tmp_path / EMBEDDER).write_bytes(b"another")
+    assert PocketEncoder().key != fingerprint(tmp_path / EMBEDDER)
 
 
-def test_the_shipped_network_is_small_and_has_a_card() -> None:
-    assert (FOLDER / NETWORK).stat().st_size < 30e6
+def test_the_shipped_networks_are_small_and_have_a_card() -> None:
+    assert sum((FOLDER / name).stat().st_size for name in (NETWORK, EMBEDDER, PIECES)) < 40e6
     assert "licence" in (FOLDER / "CARD.md").read_text(encoding="utf-8")
     assert KINDS == ("span", "yes", "no", "none")  # the order of the network's outputs

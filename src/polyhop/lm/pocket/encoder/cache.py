@@ -1,6 +1,6 @@
-"""Predictions of the encoder: cached, and computed in batches for all calls that wait.
+"""Predictions of the encoder and vectors of the embedder: cached, and computed in batches for all calls that wait.
 
-A task is ordinary code that calls ``predict`` for what it needs. Inside ``cached_only()`` a prediction that is not
+A task is ordinary code that calls ``predict`` and ``embed`` for what it needs. Inside ``cached_only()`` what is not
 cached raises ``CacheMiss`` instead of being computed: ``Pocket`` collects the misses of all concurrent calls, has them
 computed in one batch off the event loop, and restarts the task.
 """
@@ -13,15 +13,19 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from polyhop.common.sentences import sentence_spans
 from polyhop.lm.pocket.encoder.inputs import EncoderOutput, EncoderQuery, SpanPrediction, TitledText
 from polyhop.types import Passage
 
+if TYPE_CHECKING:
+    from polyhop.lm.pocket.encoder.network import Array
+
 MAX_PASSAGES = 4
 """Maximum number of passages of a path that the encoder reads."""
 MAX_CACHED = 20_000
-"""Predictions in the cache; the least recently used are dropped."""
+"""Predictions and vectors in the cache; the least recently used are dropped."""
 # What goes on without a space: a number ("Forty-one", "6-7", "9.50") or a name ("Hill-Barnes").
 _NUMBER_WORD = (
     r"(?i:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|half|one|two|three|four|five|six|seven|eight|nine)"
@@ -31,14 +35,15 @@ _WENT_ON = re.compile(r"\b(?:\d+[-–.:/]|(?:[A-Z]\w*|" + _NUMBER_WORD + r")-)$"
 _LONGEST_BEFORE = 20  # characters of a word that goes on
 
 _cached_only: ContextVar[bool] = ContextVar("cached_only", default=False)
-_cache: OrderedDict[EncoderQuery, EncoderOutput] = OrderedDict()
+_Query: TypeAlias = EncoderQuery | str  # a question over a path, or a text to be embedded
+_cache: OrderedDict[_Query, Any] = OrderedDict()
 _lock = threading.Lock()
 
 
 class CacheMiss(Exception):
-    """Queries whose predictions a task needs before it can go on."""
+    """Queries, and texts to be embedded, that a task needs before it can go on."""
 
-    def __init__(self, queries: Sequence[EncoderQuery]) -> None:
+    def __init__(self, queries: Sequence[_Query]) -> None:
         super().__init__(len(queries))
         self.queries = tuple(queries)
 
@@ -56,12 +61,21 @@ def predict_each(asked: Sequence[tuple[str, Sequence[TitledText]]]) -> list[Enco
         EncoderQuery(question, tuple((path[i].title, path[i].text) for i in order))
         for (question, path), order in zip(asked, orders, strict=True)
     ]
+    return [_renumbered(output, order) for output, order in zip(_found(queries), orders, strict=True)]
+
+
+def embed(texts: Sequence[str]) -> list[Array]:
+    """The vectors of texts (see ``network.Embedder``). Raises ``CacheMiss`` inside ``cached_only()``."""
+    return _found(texts)
+
+
+def _found(queries: Sequence[_Query]) -> list[Any]:
     if _cached_only.get():
         with _lock:
             missing = [query for query in queries if query not in _cache]
         if missing:
             raise CacheMiss(missing)
-    return [_renumbered(output, order) for output, order in zip(run_queries(queries), orders, strict=True)]
+    return run_queries(queries)
 
 
 def _renumbered(output: EncoderOutput, order: Sequence[int]) -> EncoderOutput:
@@ -69,17 +83,13 @@ def _renumbered(output: EncoderOutput, order: Sequence[int]) -> EncoderOutput:
     return output._replace(spans=tuple(span._replace(passage=order[span.passage]) for span in output.spans))
 
 
-def run_queries(queries: Sequence[EncoderQuery]) -> list[EncoderOutput]:
-    """The predictions for queries, from the cache or computed now."""
+def run_queries(queries: Sequence[_Query]) -> list[Any]:
+    """The predictions for queries, and the vectors of texts, from the cache or computed now."""
     with _lock:
         outputs = {query: _cache[query] for query in queries if query in _cache}
     new = [query for query in dict.fromkeys(queries) if query not in outputs]
-    if new:
-        from polyhop.lm.pocket.encoder.network import encoder  # late: most commands never need it
-
-        network = encoder()
-        inputs = [network.build_input(query.question, _passages(query)) for query in new]
-        outputs |= {query: _cut(query, output) for query, output in zip(new, network.predict(inputs), strict=True)}
+    outputs |= _predicted([query for query in new if not isinstance(query, str)])
+    outputs |= _embedded([query for query in new if isinstance(query, str)])
     with _lock:
         for query in queries:
             _cache[query] = outputs[query]
@@ -87,6 +97,24 @@ def run_queries(queries: Sequence[EncoderQuery]) -> list[EncoderOutput]:
         while len(_cache) > MAX_CACHED:
             _cache.popitem(last=False)
     return [outputs[query] for query in queries]
+
+
+def _predicted(queries: Sequence[EncoderQuery]) -> dict[_Query, Any]:
+    if not queries:
+        return {}
+    from polyhop.lm.pocket.encoder.network import encoder  # late: most commands never need it
+
+    network = encoder()
+    inputs = [network.build_input(query.question, _passages(query)) for query in queries]
+    return {query: _cut(query, output) for query, output in zip(queries, network.predict(inputs), strict=True)}
+
+
+def _embedded(texts: Sequence[str]) -> dict[_Query, Any]:
+    if not texts:
+        return {}
+    from polyhop.lm.pocket.encoder.network import embedder  # late: most commands never need it
+
+    return dict(zip(texts, embedder().embed(texts), strict=True))
 
 
 def _cut(query: EncoderQuery, output: EncoderOutput) -> EncoderOutput:

@@ -1,9 +1,10 @@
-"""The network: a small trained encoder that reads a question over passages, and embeds texts.
+"""The networks: an encoder that reads a question over passages, and one that embeds texts.
 
-One prediction says how relevant the passages are, whether they suffice to answer the question, the kind of the answer,
-and the spans that may be it. The network (22 million weights of 8 bits, in ``model`` with its card) was trained by
-``training/``. Its outputs are rounded to four decimal places. Every input runs by itself, without padding, and gets the
-same output every time: batches are no faster on a CPU.
+One prediction of the first says how relevant the passages are, whether they suffice to answer the question, the kind of
+the answer, and the spans that may be it; it was trained by ``training/``. The second is all-MiniLM-L6-v2, which the
+first began as. Both (11 million weights of 8 bits each, and a table of word pieces that they share, in ``model`` with
+its card) round their outputs to four decimal places. Every input runs by itself, without padding, and gets the same
+output every time: batches are no faster on a CPU.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from polyhop.lm.pocket.encoder.inputs import (
 from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 
 FOLDER = Path(__file__).parents[1] / "model"
-NETWORK, VOCABULARY = "encoder.onnx", "vocab.txt"
+NETWORK, EMBEDDER, PIECES, VOCABULARY = "encoder.onnx", "embedder.onnx", "pieces.bin", "vocab.txt"
 WIDTH = 384
 _MAX_THREADS = 4
 _MAX_SPANS = 8
@@ -44,11 +45,13 @@ _MAX_EMBEDDED_PIECES = 256
 Array = npt.NDArray[np.float32]
 
 
-class Encoder:
-    """The network in memory. Thread-safe: ``threads`` inputs run side by side, each by itself on one thread.
+class _Network:
+    """A network in memory. Thread-safe: ``threads`` inputs run side by side, each by itself on one thread.
 
     Raises ``DataError`` if ``folder`` does not contain a whole network and its vocabulary.
     """
+
+    file: str
 
     def __init__(self, folder: Path = FOLDER, threads: int = os.cpu_count() or 1) -> None:
         import onnxruntime as runtime  # late: most commands never need it
@@ -57,11 +60,22 @@ class Encoder:
         options.intra_op_num_threads = 1
         options.log_severity_level = 3
         try:
-            self._session = runtime.InferenceSession(str(folder / NETWORK), options, ["CPUExecutionProvider"])
+            self._session = runtime.InferenceSession(str(folder / self.file), options, ["CPUExecutionProvider"])
             self.inputs = InputBuilder(WordPiece.read(folder / VOCABULARY))
         except Exception as error:
             raise _broken(folder, error) from error
-        self._threads = ThreadPoolExecutor(min(threads, _MAX_THREADS), thread_name_prefix="encoder")
+        self._threads = ThreadPoolExecutor(min(threads, _MAX_THREADS), thread_name_prefix=self.file)
+
+    def _run(self, **inputs: Sequence[int] | npt.NDArray[np.int64]) -> list[Any]:
+        """The outputs of the graph for one input."""
+        given = {name: np.array([value], np.int64) for name, value in inputs.items()}
+        return [output[0] for output in self._session.run(None, given)]
+
+
+class Encoder(_Network):
+    """The network that reads a question over a path of passages."""
+
+    file = NETWORK
 
     def build_input(self, question: str, path: Sequence[TitledText], max_pieces: int = MAX_PIECES) -> EncoderInput:
         """Build the input for a question over a path."""
@@ -72,7 +86,7 @@ class Encoder:
         return list(self._threads.map(self._predict, inputs))
 
     def _predict(self, input_: EncoderInput) -> EncoderOutput:
-        starts, ends, kinds, relevance, sufficiency, _ = self._run(input_.ids, input_.first)
+        starts, ends, kinds, relevance, sufficiency = self._outputs(input_)
         first = input_.first
         return EncoderOutput(
             round(float(relevance), PLACES),
@@ -82,21 +96,24 @@ class Encoder:
             _spans(input_, starts[first:], ends[first:]),
         )
 
+    def _outputs(self, input_: EncoderInput) -> list[Any]:
+        segments = np.arange(len(input_.ids)) >= input_.first
+        return self._run(ids=input_.ids, segments=segments.astype(np.int64))
+
+
+class Embedder(_Network):
+    """The network that embeds texts."""
+
+    file = EMBEDDER
+
     def embed(self, texts: Sequence[str]) -> Array:
         """The vectors of texts, (texts, 384), each of length 1: the mean of a text's pieces."""
         vectors = self._threads.map(self._embed, texts)
         return np.round(np.array(list(vectors), np.float32).reshape(-1, WIDTH), PLACES)
 
     def _embed(self, text: str) -> Array:
-        ids = self.inputs.text_ids(text, _MAX_EMBEDDED_PIECES)
-        vector: Array = self._run(ids, len(ids))[-1]
-        return vector
-
-    def _run(self, ids: Sequence[int], first: int) -> list[Any]:
-        """The outputs of the graph for one input, whose passages begin at piece ``first``."""
-        segments = np.arange(len(ids)) >= first
-        inputs = {"ids": np.array([ids], np.int64), "segments": segments[np.newaxis].astype(np.int64)}
-        return [output[0] for output in self._session.run(None, inputs)]
+        (vector,) = self._run(ids=self.inputs.text_ids(text, _MAX_EMBEDDED_PIECES))
+        return np.asarray(vector, np.float32)
 
 
 @lru_cache(maxsize=1)
@@ -105,14 +122,19 @@ def encoder() -> Encoder:
     return Encoder()
 
 
-def fingerprint(folder: Path = FOLDER) -> str:
-    """An identifier of the network: the first 16 hex digits of its file's hash. ``DataError`` if the file is
-    missing."""
+@lru_cache(maxsize=1)
+def embedder() -> Embedder:
+    """The embedder that ships with polyhop, opened once."""
+    return Embedder()
+
+
+def fingerprint(file: Path = FOLDER / NETWORK) -> str:
+    """An identifier of a network: the first 16 hex digits of its file's hash. ``DataError`` if the file is missing."""
     try:
-        with (folder / NETWORK).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+        with file.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()[:16]
     except OSError as error:
-        raise _broken(folder, error) from error
+        raise _broken(file.parent, error) from error
 
 
 def _broken(folder: Path, error: Exception) -> DataError:

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from math import exp
 from typing import NamedTuple
 
 from polyhop.common.text import normalise, words
-from polyhop.lm.pocket.encoder.cache import predict
+from polyhop.lm.pocket.encoder.cache import embed, predict
 from polyhop.lm.pocket.reading.answer import PathReading, Solution, read_path
+from polyhop.lm.pocket.reading.comparison import canonical
 from polyhop.lm.pocket.reading.descriptions import split
 from polyhop.lm.pocket.reading.judge import answer_probabilities, answerable, relevance
 from polyhop.lm.pocket.reading.quantities import find_quantities
@@ -22,6 +24,10 @@ from polyhop.types import Passage, are_of_documents
 _STEPS_WEIGHT = 3.0  # of an answer found in two steps, beside one read at once
 _MAX_STEPS = 3  # descriptions inside each other
 _MAX_DESCRIBED = 3  # answers to the inner question that are followed
+_RELEVANCE, _RELEVANCE_OF_ARTICLES = 3.0, 2.0  # powers of the relative relevance of a passage
+_SHARE, _VERIFIED_SHARE = 0.8, 0.6  # powers of an answer's probabilities, when it is read, and when it is read again
+_NEARNESS = 4.0  # logarithm of the weight of an answer whose sentence has a cosine to the question higher by one
+_CONSIDERED = 16  # best answers whose sentences are compared with the question
 _VERIFIED = 3  # best answers that are read again
 _LEAST_VERIFIED = 0.01  # probability that one is right
 _LEAST_DESCRIBED = 0.2  # minimum weight of one that is followed, as a share of the best one's
@@ -91,19 +97,52 @@ def read_singly(question: str, passages: Sequence[Passage], known: Sequence[str]
 
 
 def read_unverified(question: str, passages: Sequence[Passage], known: Sequence[str] = ()) -> list[Weighed]:
-    """The answers read off each passage alone, best first, each once. The weight of an answer is the probability that
-    its passage contains the answer, times its own there, times the square of the passage's relevance as a share of the
-    highest. ``known``: what the question is about, which cannot be its answer."""
+    """The answers read off each passage alone, best first, each once. ``known``: what the question is about, which
+    cannot be its answer.
+
+    The weight of an answer is its probability in its passage, times the relevance of the passage beside that of the
+    others, times the nearness of the answer's sentence to the question beside that of other answers'; and, for all
+    alike, the probability that one of the passages contains the answer. Over articles it is the probability that its
+    passage contains the answer, times its own there, times the square of the passage's relative relevance.
+    """
     predict(question, [[passage] for passage in passages])  # in one batch
     readings = [read_path(question, [passage]) for passage in passages]
+    of_documents = are_of_documents(passages)
+    contained = [answerable(reading) for reading in readings]
+    if of_documents:
+        contained = [max(contained, default=0.0)] * len(readings)
     best: dict[str, Weighed] = {}
-    for passage, reading, relevant in zip(passages, readings, _relative_relevance(readings), strict=True):
-        contained = answerable(reading) * relevant**2
+    for passage, reading, contains, relevant in zip(
+        passages, readings, contained, _relative_relevance(readings), strict=True
+    ):
+        promise = contains * relevant ** (_RELEVANCE if of_documents else _RELEVANCE_OF_ARTICLES)
         for answer, share in _widened(answer_probabilities(reading.solution)).items():
-            weight = contained * share * _timeliness(reading, answer) * fit(reading.parsed, answer)
+            weight = promise * share ** (_SHARE if of_documents else 1.0)
+            weight *= _timeliness(reading, answer) * fit(reading.parsed, answer)
             if weight > (best[answer].weight if answer in best else 0.0) and not _is_known(answer, known):
                 best[answer] = Weighed(answer, weight, reading.solution, passage)
-    return _by_weight(best.values())
+    found = _by_weight(best.values())
+    return _by_weight(_nearest(question, found[:_CONSIDERED])) if of_documents else found
+
+
+def _nearest(question: str, found: Sequence[Weighed]) -> list[Weighed]:
+    """The answers, each weighed by how much farther its sentence is from the question than the nearest of them."""
+    if len(found) < 2:
+        return list(found)
+    asked, *vectors = embed([canonical(question), *map(_sentence_of, found)])
+    nearness = [float(asked @ vector) for vector in vectors]
+    return [each.times(exp(_NEARNESS * (near - max(nearness)))) for each, near in zip(found, nearness, strict=True)]
+
+
+def _sentence_of(found: Weighed) -> str:
+    """The sentence of an answer under the title of its passage; the passage if the answer is not in one."""
+    return f"{found.passage.title} {_sentence(found.solution, found.answer) or found.passage.text}".strip()
+
+
+def _sentence(solution: Solution, answer: str) -> str:
+    """The sentence that an answer was read off; empty if it is not a candidate."""
+    candidate = next((each for each in solution.ranked if each.text == answer), None)
+    return candidate.page.sentence(candidate.mention.sentence) if candidate else ""
 
 
 def _relative_relevance(readings: Sequence[PathReading]) -> list[float]:
@@ -121,9 +160,9 @@ def _verified(question: str, found: Sequence[Weighed]) -> list[Weighed]:
     """The best answers, each weighed by the probability that it is right, and the others by the least of these."""
     first, others = found[:_VERIFIED], found[_VERIFIED:]
     checked = verify(question, [(each.answer, each.passage) for each in first])
-    rest = max(min(checked, default=1.0), _LEAST_VERIFIED)
+    rest = max(min(checked, default=1.0), _LEAST_VERIFIED) ** _VERIFIED_SHARE
     verified = [
-        each.times(max(probability, _LEAST_VERIFIED))._replace(verified=probability)
+        each.times(max(probability, _LEAST_VERIFIED) ** _VERIFIED_SHARE)._replace(verified=probability)
         for each, probability in zip(first, checked, strict=True)
     ]
     return [*verified, *(each.times(rest) for each in others)]
@@ -184,9 +223,7 @@ def described(question: str, passages: Sequence[Passage]) -> str | None:
 
 def _timeliness(reading: PathReading, answer: str) -> float:
     """The factor for an answer whose sentence says that it is new, or old."""
-    (page,) = reading.pages
-    candidate = next((each for each in reading.solution.ranked if each.text == answer), None)
-    sentence = page.sentence(candidate.mention.sentence) if candidate else ""
+    sentence = _sentence(reading.solution, answer)
     newer, older = _NEWER.search(sentence), _OLDER.search(sentence)
     return (_NEWER_WEIGHT if newer else 1.0) * (_OLDER_WEIGHT if older else 1.0)
 
