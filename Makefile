@@ -162,10 +162,8 @@ pocket: $(TRAINING)
 	  --begin $(WORK)/twelve/network.pt --rounds $(ROUNDS) --rate 2e-4
 	.venv-all/bin/python -m training.average $(WORK)/twelve/network.pt $(WORK)/verified/network.pt \
 	  $(WORK)/last/network.pt --share 0.7
-	.venv-all/bin/python -m training.export $(WORK)/last/network.pt $(WORK)/facts/examples.jsonl $(BASE) \
-	  $(WORK)/encoder.onnx
-	cp $(BASE)/vocab.txt $(OUT)/vocab.txt
-	mv $(WORK)/encoder.onnx $(OUT)/encoder.onnx
+	.venv-all/bin/python -m training.export $(WORK)/last/network.pt $(WORK)/facts/examples.jsonl $(BASE) $(WORK)/model
+	cp $(BASE)/vocab.txt $(WORK)/model/*.onnx $(WORK)/model/pieces.bin $(OUT)/
 
 clean:
 	rm -rf .venv .venv-all .cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build

@@ -26,8 +26,7 @@ class Example:
     """A question over passages.
 
     ``kind``: what the answer is, None where that is not known; ``spans``: where the answer stands; ``relevant``:
-    whether every passage bears on the question; ``enough``: whether they hold all that the answer needs; ``embed``: a
-    text to be embedded as the base model does (then nothing else is set).
+    whether every passage bears on the question; ``enough``: whether they hold all that the answer needs.
     """
 
     source: str
@@ -38,7 +37,6 @@ class Example:
     spans: list[AnswerSpan] = field(default_factory=list)
     relevant: int | None = None
     enough: int | None = None
-    embed: str | None = None
 
 
 def answered(

@@ -205,17 +205,6 @@ def searched(data: Path, name: str) -> dict[str, list[str]]:
     return found
 
 
-def embedded(data: Path, chance: random.Random, limit: int = 3000) -> Iterator[Example]:
-    """Passages and questions whose embeddings should stay those of the base model."""
-    texts: list[str] = []
-    for name in there(data):
-        texts += [f"{p.title}. {p.text}"[:600] for p in polyhop.open_corpus(data / name / "corpus.jsonl")]
-    questions = [row["question"] for name in there(data) for row in lines(data / name / "train.jsonl")]
-    questions += [row["question"] for row in lines(data / "reader" / "squad_dev.jsonl.gz")]
-    for text in [*chance.sample(texts, min(limit, len(texts))), *chance.sample(questions, min(limit, len(questions)))]:
-        yield Example("embed", embed=text)
-
-
 def there(data: Path) -> list[str]:
     """The question sets in the data."""
     return [name for name in SETS if (data / name / "train.jsonl").exists()]
@@ -232,7 +221,7 @@ def examples(data: Path, seed: int = 0) -> list[Example]:
     made = [*reading(data, chance), *relevance(data, chance), *hotpot_extra(data, chance)]
     for name in there(data):
         made += multi_hop(data, name, chance)
-    made += [*composed(data, chance), *embedded(data, chance)]
+    made += composed(data, chance)
     chance.shuffle(made)
     return made
 

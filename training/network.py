@@ -1,7 +1,7 @@
 """The network: a MiniLM encoder (6 layers, 384 wide) with one head per skill, in torch.
 
 The encoder is BERT's (Devlin et al., 2019) in the size of MiniLM (Wang et al., 2020). It begins with the weights of
-all-MiniLM-L6-v2, whose embeddings (the mean of a text's tokens) are kept.
+all-MiniLM-L6-v2, which embeds a text as the mean of its pieces.
 """
 
 from __future__ import annotations
@@ -62,8 +62,7 @@ class Network(nn.Module):
 
     ``forward(ids, kinds, mask)``, each (batch, length): pieces, 0 for the question and 1 for passages, 1 where there is
     a piece. It gives ``starts`` and ``ends`` (batch, length), the logits of an answer's first and last piece;
-    ``kind`` (batch, 4), the logits of ``KINDS``; ``relevance`` and ``sufficiency`` (batch,), logits; ``embedding``
-    (batch, width), the mean of the pieces, of length 1.
+    ``kind`` (batch, 4), the logits of ``KINDS``; ``relevance`` and ``sufficiency`` (batch,), logits.
     """
 
     def __init__(self, shape: Shape | None = None) -> None:
@@ -95,9 +94,7 @@ class Network(nn.Module):
         x = self.hidden(ids, kinds, mask, drop)
         starts, ends = self.span(x).unbind(-1)
         verdict = self.verdict(torch.tanh(self.judge(x[:, 0])))
-        weights = mask.to(x.dtype)[:, :, None]
-        mean = (x * weights).sum(1) / weights.sum(1)
-        return starts, ends, verdict[:, : len(KINDS)], verdict[:, -2], verdict[:, -1], F.normalize(mean, dim=-1)
+        return starts, ends, verdict[:, : len(KINDS)], verdict[:, -2], verdict[:, -1]
 
     def load_base(self, weights: Mapping[str, Tensor]) -> None:
         """Load the encoder of a BERT checkpoint, by its names; the heads do not change."""

@@ -16,7 +16,6 @@ from polyhop.lm.pocket.encoder.inputs import KINDS, MAX_PIECES, MAX_QUESTION_PIE
 from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 from training.data import CLAIMS, Example
 
-EMBEDDED = 94  # pieces at most of a text whose embedding is kept
 BATCH = 4096  # pieces, padding included
 CLAIMS_BATCH = 2048  # of questions of yes or no over a few sentences
 TOGETHER = 3000  # rows whose neighbours in length go together
@@ -27,7 +26,7 @@ MAX_SPANS = 8
 class Row:
     """An example as numbers. ``spans``: first and last piece of every right answer, the first piece of all (``[CLS]``)
     if the passages give none (Devlin et al., 2019, §4.3); -1 in ``kind`` and the judgements means not known;
-    ``target``: the embedding to keep; ``claim``: learnt for its kind alone, in batches of such rows."""
+    ``claim``: learnt for its kind alone, in batches of such rows."""
 
     ids: list[int]
     segments: list[int]
@@ -35,14 +34,11 @@ class Row:
     kind: int
     relevant: int
     enough: int
-    target: int = -1  # which row of the base model's embeddings
     claim: bool = False
 
 
 def row_of(example: Example, pieces: WordPiece, chance: random.Random) -> Row | None:
     """Encode an example; None if no occurrence of its answer fits in the row."""
-    if example.embed is not None:
-        return Row([pieces.begin, *pieces.encode(example.embed).ids[:EMBEDDED], pieces.end], [], [], -1, -1, -1)
     ids = [pieces.begin, *pieces.encode(example.question).ids[:MAX_QUESTION_PIECES], pieces.end]
     first = len(ids)
     share = (MAX_PIECES - first) // len(example.passages)

@@ -2,10 +2,10 @@
 
     python -m training.train EXAMPLES BASE OUT [--begin NETWORK] [--rate 2e-4] [--rounds 1.0] [--threads 2]
 
-EXAMPLES: what ``training.examples`` or ``training.everyday`` wrote. BASE: the folder of all-MiniLM-L6-v2, whose
-embeddings are kept; those of NETWORK if it holds only ``vocab.txt``. OUT: a folder for the checkpoint, ``network.pt``.
-NETWORK: the checkpoint of an earlier training, whose weights it begins with. Sequences of like length go together, so
-that little of a batch is padding.
+EXAMPLES: what ``training.examples`` or a later stage wrote. BASE: the folder of all-MiniLM-L6-v2, whose weights it
+begins with; with NETWORK, the checkpoint of an earlier training, it begins with that one's, and BASE needs only
+``vocab.txt``. OUT: a folder for the checkpoint, ``network.pt``. Sequences of like length go together, so that little of
+a batch is padding.
 """
 
 from __future__ import annotations
@@ -35,15 +35,14 @@ from training.rows import BATCH, MAX_SPANS, Row, batches, row_of, tensors
 BASE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 WEIGHTS = "model.safetensors"
 RATE, HEADS, WARM_UP, DECAY = 2e-4, 3.0, 100, 0.01  # learning rate, its factor for the heads, steps, weight decay
-EMBED_WEIGHT, KIND_WEIGHT = 12.0, 1.0
 USUAL = 24.0  # rows of a batch
 SAVE_EVERY, LOG_EVERY = 300.0, 50  # seconds, steps
 
 
-def losses(network: Network, rows: Sequence[Row], padding: int, targets: Tensor) -> dict[str, Tensor]:
+def losses(network: Network, rows: Sequence[Row], padding: int) -> dict[str, Tensor]:
     """The losses of a batch by skill, each summed over the batch's rows."""
     ids, segments, mask = tensors(rows, padding)
-    starts, ends, kind, relevance, sufficiency, embedding = (each.float() for each in network(ids, segments, mask))
+    starts, ends, kind, relevance, sufficiency = (each.float() for each in network(ids, segments, mask))
     parts: dict[str, Tensor] = {}
     reads = [at for at, row in enumerate(rows) if row.spans]
     if reads:
@@ -62,16 +61,12 @@ def losses(network: Network, rows: Sequence[Row], padding: int, targets: Tensor)
     known = [at for at, row in enumerate(rows) if row.kind >= 0]
     if known:
         truth = torch.tensor([rows[at].kind for at in known])
-        parts["kind"] = F.cross_entropy(kind[known], truth, reduction="sum") * KIND_WEIGHT
+        parts["kind"] = F.cross_entropy(kind[known], truth, reduction="sum")
     for name, logits, field in (("relevance", relevance, "relevant"), ("sufficiency", sufficiency, "enough")):
         known = [at for at, row in enumerate(rows) if getattr(row, field) >= 0]
         if known:
             truth = torch.tensor([float(getattr(rows[at], field)) for at in known])
             parts[name] = F.binary_cross_entropy_with_logits(logits[known], truth, reduction="sum")
-    kept = [at for at, row in enumerate(rows) if row.target >= 0]
-    if kept:
-        same = (embedding[kept] * targets[[rows[at].target for at in kept]]).sum(-1)
-        parts["embedding"] = EMBED_WEIGHT * (1.0 - same).sum()
     return parts
 
 
@@ -123,17 +118,6 @@ def base_weights(folder: Path) -> dict[str, Tensor]:
     return weights
 
 
-def embeddings(network: Network, rows: Sequence[Row], padding: int) -> Tensor:
-    """Compute the base model's embeddings of the rows to be kept, numbered as in ``row.target``."""
-    kept = sorted((row for row in rows if row.target >= 0), key=lambda row: len(row.ids))
-    out = torch.zeros(len(kept), network.shape.width)
-    with torch.no_grad():
-        for start in range(0, len(kept), 64):
-            part = kept[start : start + 64]
-            out[[row.target for row in part]] = network(*tensors(part, padding))[-1].float()
-    return out
-
-
 def train(
     examples: Path, base: Path, out: Path, rounds: float, begin: Path | None = None, seed: int = 0, rate: float = RATE
 ) -> None:
@@ -141,28 +125,22 @@ def train(
     torch.manual_seed(seed)
     pieces, chance = WordPiece.read(base / "vocab.txt"), random.Random(seed)
     rows = [row for example in read(examples) if (row := row_of(example, pieces, chance))]
-    if begin is not None and not (base / WEIGHTS).exists():
-        network = load_network(begin)
-    else:
+    if begin is None:
         network = Network()
         network.load_base(base_weights(base))
+    else:
+        network = load_network(begin)
     print(f"{len(rows)} rows, {sum(len(row.ids) for row in rows) / 1e6:.1f} M pieces", flush=True)
-    fit(network, rows, pieces.padding, out, rounds, begin, seed, rate)
+    fit(network, rows, pieces.padding, out, rounds, seed, rate)
 
 
 def fit(
     network: Network, rows: Sequence[Row], padding: int, out: Path, rounds: float,
-    begin: Path | None = None, seed: int = 0, rate: float = RATE,
+    seed: int = 0, rate: float = RATE,
 ) -> None:  # fmt: skip
-    """Train a network on rows, in bf16, its embeddings held near what they are now; ``begin``: the checkpoint whose
-    weights it begins with. Goes on from the checkpoint in ``out`` and leaves its last one there."""
+    """Train a network on rows, in bf16. Goes on from the checkpoint in ``out`` and leaves its last one there."""
     out.mkdir(parents=True, exist_ok=True)
-    for target, row in enumerate(row for row in rows if not row.segments):
-        row.target = target
     network.to(torch.bfloat16)
-    targets = embeddings(network, rows, padding)
-    if begin is not None:
-        network.load_state_dict(load_network(begin).state_dict())
     plan = [batch for turn in range(math.ceil(rounds)) for batch in batches(rows, seed + turn)]
     plan = plan[: math.ceil(len(plan) * rounds / math.ceil(rounds))]
     masters, log = Masters(network), Log(len(plan))
@@ -170,7 +148,7 @@ def fit(
     saved = time.monotonic()
     for step in range(begun, len(plan)):
         together = [rows[at] for at in plan[step]]
-        parts = losses(network, together, padding, targets)
+        parts = losses(network, together, padding)
         (sum(parts.values(), torch.zeros(())) / USUAL).backward()
         masters.step(rate_at(step, len(plan), rate))
         log.add(step, {name: loss.item() / len(together) for name, loss in parts.items()})

@@ -47,7 +47,7 @@ def test_opening_a_dev_file_would_be_noticed(data: Path) -> None:
 def test_every_source_gives_examples(made: list[Example]) -> None:
     assert {example.source for example in made} == {
         "hotpotqa", "2wikimultihopqa", "2wikimultihopqa_step", "musique", "musique_step", "squad_dev", "boolq_dev",
-        "relevance_selqa", "hotpot_extra", "embed", "composed",
+        "relevance_selqa", "hotpot_extra", "composed",
     }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import pytest
 from training.data import Example, answered, spans_of, unanswered, write
 
 from polyhop.lm.pocket.encoder.inputs import KINDS
-from polyhop.lm.pocket.encoder.network import NETWORK, VOCABULARY, Encoder
+from polyhop.lm.pocket.encoder.network import NETWORK, VOCABULARY, Embedder, Encoder
 from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 from polyhop.types import Passage
 from tests.kit.training_data import BORN, PAGES
@@ -31,6 +31,7 @@ from training.restore import restore  # noqa: E402
 from training.rows import Row, batches, row_of, tensors  # noqa: E402
 from training.train import Masters, fit, load_network, losses, train  # noqa: E402
 
+from training import export as exports  # noqa: E402
 from training import rows as laid  # noqa: E402
 from training import train as trains  # noqa: E402
 
@@ -53,8 +54,6 @@ def some_examples() -> list[Example]:
         Example("a", BORN, GOLD_PATH[:1], relevant=1, enough=0),
         unanswered("a", BORN, OTHER),
         answered("a", "is a ferry a film?", OTHER, [], "no"),
-        Example("a", embed=PAGES["Elstow"]),
-        Example("a", embed="where was ann lee born?"),
     ]
 
 
@@ -97,12 +96,11 @@ def test_a_row_is_laid_out_as_pocket_lays_it_out() -> None:
 
 
 def test_spans_in_titles_and_judgements_not_known() -> None:
-    _, title, part, none, no, kept, _ = some_rows()
+    _, title, part, none, no = some_rows()
     assert named(title) == [{"ann lee"}]
     assert (part.kind, part.relevant, part.enough) == (-1, 1, 0)
     assert [KINDS[row.kind] for row in (none, no)] == ["none", "no"]
     assert [row.spans for row in (none, no)] == [[(0, 0)], []]
-    assert (kept.segments, kept.kind, kept.relevant, kept.enough) == ([], -1, -1, -1)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -137,9 +135,8 @@ def test_it_gives_what_it_says_in_the_shapes_it_says() -> None:
     found = tiny()(ids, segments, mask)
     count, length = ids.shape
     assert [tuple(each.shape) for each in found] == [
-        (count, length), (count, length), (count, len(KINDS)), (count,), (count,), (count, SHAPE.width),
+        (count, length), (count, length), (count, len(KINDS)), (count,), (count,),
     ]  # fmt: skip
-    assert torch.allclose(found[-1].norm(dim=-1), torch.ones(count), atol=1e-5)
 
 
 def test_padding_changes_nothing() -> None:
@@ -174,17 +171,14 @@ def test_another_base_is_refused(tmp_path: Path) -> None:
 
 def test_a_few_steps_lower_every_loss() -> None:
     rows = some_rows()
-    for target, row in enumerate(row for row in rows if not row.segments):
-        row.target = target
     network = tiny().to(torch.bfloat16)
-    targets = torch.nn.functional.normalize(torch.randn(2, SHAPE.width), dim=-1)
     masters = Masters(network)
 
     def current() -> dict[str, Any]:
-        return losses(network, rows, PIECES.padding, targets)
+        return losses(network, rows, PIECES.padding)
 
     before = {name: loss.item() for name, loss in current().items()}
-    assert set(before) == {"span", "kind", "relevance", "sufficiency", "embedding"}
+    assert set(before) == {"span", "kind", "relevance", "sufficiency"}
     for _ in range(12):
         sum(current().values()).backward()
         masters.step(3e-3)
@@ -193,7 +187,7 @@ def test_a_few_steps_lower_every_loss() -> None:
 
 
 def span_loss(network: Network, row: Row) -> float:
-    return float(losses(network, [row], PIECES.padding, torch.empty(0))["span"].item())
+    return float(losses(network, [row], PIECES.padding)["span"].item())
 
 
 def test_no_answer_competes_with_spans_where_it_is_known() -> None:
@@ -232,34 +226,12 @@ def test_stopped_and_gone_on_it_ends_as_if_never_stopped(tmp_path: Path, monkeyp
     assert not torch.equal(load_network(tmp_path / "whole" / "network.pt").span.weight, first)
 
 
-def test_training_starts_from_given_weights_and_keeps_the_base_embeddings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fit(tiny(), some_rows(2), PIECES.padding, tmp_path / "first", rounds=2.0)
-    targets = []
-
-    def seeing(*given: Any) -> Any:
-        targets.append(given[3])
-        return losses(*given)
-
-    monkeypatch.setattr(trains, "losses", seeing)
-    first, rows = tmp_path / "first" / "network.pt", some_rows(1)
-    fit(tiny(), rows, PIECES.padding, tmp_path / "second", rounds=1.0, begin=first, rate=0.0)
-    meant = [each.to(torch.bfloat16).float() for each in masters_of(tmp_path / "first")]
-    assert all(torch.equal(one, other) for one, other in zip(masters_of(tmp_path / "second"), meant, strict=True))
-    assert torch.equal(targets[0], trains.embeddings(tiny().to(torch.bfloat16), rows, PIECES.padding))
-
-
-def test_without_a_base_the_embeddings_of_the_beginning_are_kept(exported: Path, tmp_path: Path) -> None:
+def test_training_starts_from_given_weights(exported: Path, tmp_path: Path) -> None:
     begin = tmp_path / "begin"
     restore(exported / NETWORK, begin)
     train(exported / "examples.jsonl", exported, tmp_path / "more", 1.0, begin / "network.pt", rate=0.0)
-    with torch.no_grad():
-        before, after = (
-            load_network(folder / "network.pt")(*tensors(some_rows(), PIECES.padding))
-            for folder in (begin, tmp_path / "more")
-        )
-    assert (before[-1] * after[-1]).sum(-1).min() > 0.999
+    meant = [each.to(torch.bfloat16).float() for each in masters_of(begin)]
+    assert all(torch.equal(one, other) for one, other in zip(masters_of(tmp_path / "more"), meant, strict=True))
 
 
 def test_another_trainings_checkpoint_is_refused(tmp_path: Path) -> None:
@@ -285,10 +257,29 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_once_exported_it_says_nearly_the_same(exported: Path) -> None:
     network, opened = load_network(exported / "network.pt"), Encoder(exported, threads=1)
     for row in some_rows():
-        found = opened._run(ids=row.ids, segments=row.segments or [0] * len(row.ids))
+        found = opened._run(ids=row.ids, segments=row.segments)
         with torch.no_grad():
             meant = [each.numpy()[0] for each in network(*tensors([row], PIECES.padding))]
-        assert all(np.abs(ours - theirs).max() < 0.1 for ours, theirs in zip(found, meant[:5], strict=True))
+        assert all(np.abs(ours - theirs).max() < 0.1 for ours, theirs in zip(found, meant, strict=True))
+
+
+def test_the_embedder_gives_the_embeddings_of_the_base_model(
+    exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / VOCABULARY).write_bytes((exported / VOCABULARY).read_bytes())
+    (tmp_path / trains.WEIGHTS).touch()
+    base = tiny(1)
+    monkeypatch.setattr(exports, "Network", tiny)
+    monkeypatch.setattr(exports, "base_weights", lambda _: {})
+    monkeypatch.setattr(Network, "load_base", lambda self, _: self.load_state_dict(base.state_dict()))
+    export(exported / "network.pt", exported / "examples.jsonl", tmp_path, tmp_path)
+    base.words.weight.copy_(load_network(exported / "network.pt").words.weight)
+    opened = Embedder(tmp_path, threads=1)
+    for text in PAGES.values():
+        ids = torch.tensor([opened.inputs.text_ids(text, 256)])
+        with torch.no_grad():
+            mean = base.hidden(ids, torch.zeros_like(ids), torch.ones_like(ids)).mean(1)
+        assert torch.nn.functional.cosine_similarity(mean, torch.from_numpy(opened._embed(text))[None]).item() > 0.99
 
 
 def test_restored_it_says_nearly_the_same(exported: Path, tmp_path: Path) -> None:
