@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import exp
 
+import numpy as np
 import pytest
 
 from polyhop.lm.pocket.reading import documents
@@ -63,8 +65,38 @@ def test_a_passage_on_something_else_weighs_less(monkeypatch: pytest.MonkeyPatch
 
     alike, other, little = weights(Boat=0.5, Tram=0.5), weights(Boat=0.8, Tram=0.4), weights(Boat=0.2, Tram=0.1)
     assert other["Boat"] == alike["Boat"]
-    assert other["Tram"] == pytest.approx(alike["Tram"] / 4)
+    assert other["Tram"] == pytest.approx(alike["Tram"] / 8)
     assert little == pytest.approx(other)
+
+
+def test_an_answer_in_a_sentence_near_the_question_weighs_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    fees = part("Fees", "A guest pays 9 crowns. A member pays 4 crowns.")
+    near = {"Fees A guest pays 9 crowns.": 0.2, "Fees A member pays 4 crowns.": 0.7}
+
+    def weights(nearness: float) -> dict[str, float]:
+        monkeypatch.setattr(documents, "_NEARNESS", nearness)
+        found = read_unverified("What does somebody who has joined pay?", [fees])
+        return {each.answer: each.weight for each in found}
+
+    def embedded(texts: Sequence[str]) -> list[np.ndarray]:
+        return [np.array([near.get(text, 1.0)], np.float32) for text in texts]
+
+    monkeypatch.setattr(documents, "embed", embedded)
+    without, beside = weights(0.0), weights(2.0)
+    assert beside["4 crowns"] == pytest.approx(without["4 crowns"])
+    assert beside["9 crowns"] == pytest.approx(without["9 crowns"] * exp(-1.0))
+
+
+def test_passages_that_contain_no_answer_leave_all_answers_little_weight(monkeypatch: pytest.MonkeyPatch) -> None:
+    boat, tram = part("Boat", "A ride takes 40 minutes."), part("Tram", "A ride takes 12 minutes.")
+
+    def weights(**contained: float) -> dict[str, float]:
+        monkeypatch.setattr(documents, "answerable", lambda reading: contained[reading.pages[0].title])
+        found = read_unverified("How many minutes does a ride take?", [boat, tram])
+        return {each.passage.title: each.weight for each in found}
+
+    high, low = weights(Boat=0.8, Tram=0.1), weights(Boat=0.2, Tram=0.1)
+    assert {title: weight / 4 for title, weight in high.items()} == pytest.approx(low)
 
 
 def test_a_new_value_is_preferred() -> None:
