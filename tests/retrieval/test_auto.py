@@ -13,7 +13,7 @@ from polyhop.data.corpora import open_corpus
 from polyhop.retrieval import build_index, open_plain_retriever
 from polyhop.types import Passage
 
-FUSED = "hybrid:relative:bm25+sentences:pocket*3"
+FUSED = "hybrid:relative:bm25+sentences:pocket"
 ARTICLES = [
     Passage("pool", "House", "Ground floor: reception, pool (31 °C, 8 x 4 m). Upstairs: offices."),
     Passage("hours", "Hours", "The house is open from seven to nine."),

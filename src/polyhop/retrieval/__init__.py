@@ -43,7 +43,7 @@ __all__ = [
     "retrievers",
 ]
 
-OF_DOCUMENTS = "hybrid:relative:bm25+sentences:pocket*3"
+OF_DOCUMENTS = "hybrid:relative:bm25+sentences:pocket"
 """The retriever that ``auto`` opens over passages of files."""
 MAX_ENCODED = 1000
 """The most passages of files that ``auto`` encodes when it is first opened, which takes some ten seconds."""
