@@ -22,8 +22,8 @@ prints
     How tall was the lighthouse of Alexandria?
     The documents do not say.
 
-    - nearest: Lighthouses › Cordouan (lighthouses.md)
     - nearest: Lighthouses › Eddystone (lighthouses.md)
+    - nearest: Lighthouses › Cordouan (lighthouses.md)
     - nearest: Augustin Fresnel (people/fresnel.md)
 """
 
