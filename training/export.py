@@ -1,10 +1,10 @@
-"""Export: the trained network, and the base model's embeddings, as ONNX files whose weights are 8 bits each.
+"""Export: the trained networks as ONNX files whose weights are 8 bits each.
 
-    python -m training.export NETWORK EXAMPLES BASE OUT
+    python -m training.export ENCODER EMBEDDER EXAMPLES BASE OUT
 
-Writes ``encoder.onnx``, ``embedder.onnx`` and the table that both read, ``pieces.bin``, into the folder OUT. NETWORK: a
-checkpoint of ``training.train``. BASE: the folder of all-MiniLM-L6-v2, whose embeddings ``embedder.onnx`` gives; if it
-has only ``vocab.txt``, no ``embedder.onnx`` is written.
+Writes ``encoder.onnx``, ``embedder.onnx`` and the table that both read, ``pieces.bin``, into the folder OUT. ENCODER
+and EMBEDDER: checkpoints of ``training.train`` and ``training.embedder``, neither of which trains the table. BASE: the
+folder of all-MiniLM-L6-v2, of which ``vocab.txt`` is read.
 The linear maps of the layers work on 8-bit integers on both sides. What comes in has a fixed scale, measured on
 training rows; every channel has its own share of that scale, so that the few loud ones do not drown the rest
 (SmoothQuant: Xiao et al., 2023, §4). The piece table has a scale per row; heads, norms and position
@@ -31,15 +31,14 @@ from polyhop.lm.pocket.encoder.network import EMBEDDER, NETWORK, PIECES
 from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 from training.data import read
 from training.network import Network, Shape
-from training.rows import Row, row_of, tensors
-from training.train import WEIGHTS, base_weights, load_network
+from training.rows import Row, row_of, row_of_text, tensors
+from training.train import load_network
 
 SHARES = (0.6, 0.7, 0.75, 0.8, 0.85, 0.9)  # of a channel's loudness that may go over into its weights
 CUTS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)  # of the range that may be kept
 ROWS = 384  # that the scales are measured on
 _MICROSOFT = "com.microsoft"
 TABLE = "words.numbers"  # the tensor in ``PIECES``
-EMBEDDED = 94  # pieces at most of a text that the scales are measured on
 
 
 class Scale(NamedTuple):
@@ -256,24 +255,20 @@ def _scale(x: torch.Tensor, weight: torch.Tensor) -> Scale:
     return best[1]
 
 
-def export(network: Path, examples: Path, base: Path, out: Path) -> None:
-    """Write the ONNX files of a checkpoint and, if the base model is there, of its embeddings into a folder."""
+def export(encoder: Path, embedder: Path, examples: Path, base: Path, out: Path) -> None:
+    """Write the ONNX files of two checkpoints into a folder."""
     out.mkdir(parents=True, exist_ok=True)
     pieces, chance = WordPiece.read(base / "vocab.txt"), random.Random(0)
     some = [example for example in islice(read(examples), 4 * ROWS) if example.passages]
     rows = [row for example in some if (row := row_of(example, pieces, chance))][:ROWS]
-    trained = load_network(network)
-    table = trained.words.weight.detach().numpy()
-    (out / PIECES).write_bytes(rounded_pieces(table)[0].tobytes())
-    onnx.save(graph_of(trained, rows, pieces.padding).encoder(), str(out / NETWORK))
-    if (base / WEIGHTS).exists():
-        original = Network()
-        original.load_base(base_weights(base))
-        with torch.no_grad():
-            original.words.weight.copy_(trained.words.weight)  # the same, but for rounding
-        texts = [text for example in some for text in (example.question, *map(" ".join, example.passages))]
-        rows = [_row_of_text(text, pieces) for text in chance.sample(texts, min(ROWS, len(texts)))]
-        onnx.save(graph_of(original, rows, pieces.padding).embedder(), str(out / EMBEDDER))
+    reads, embeds = load_network(encoder), load_network(embedder)
+    table = reads.words.weight.detach()
+    embeds.words.weight.copy_(table)  # the same, but for rounding
+    (out / PIECES).write_bytes(rounded_pieces(table.numpy())[0].tobytes())
+    onnx.save(graph_of(reads, rows, pieces.padding).encoder(), str(out / NETWORK))
+    texts = [text for example in some for text in (example.question, *map(" ".join, example.passages))]
+    rows = [row_of_text(text, pieces) for text in chance.sample(texts, min(ROWS, len(texts)))]
+    onnx.save(graph_of(embeds, rows, pieces.padding).embedder(), str(out / EMBEDDER))
     print(f"{out}: {sum(file.stat().st_size for file in out.iterdir()) / 1e6:.1f} MB")
 
 
@@ -283,14 +278,9 @@ def graph_of(network: Network, rows: Sequence[Row], padding: int) -> Graph:
     return Graph({name: each.detach().numpy() for name, each in network.state_dict().items()}, network.shape, scales)
 
 
-def _row_of_text(text: str, pieces: WordPiece) -> Row:
-    ids = [pieces.begin, *pieces.encode(text).ids[:EMBEDDED], pieces.end]
-    return Row(ids, [0] * len(ids), [], -1, -1, -1)
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("network", "examples", "base", "out"):
+    for name in ("encoder", "embedder", "examples", "base", "out"):
         parser.add_argument(name, type=Path)
     given = parser.parse_args()
-    export(given.network, given.examples, given.base, given.out)
+    export(given.encoder, given.embedder, given.examples, given.base, given.out)

@@ -20,6 +20,7 @@ BATCH = 4096  # pieces, padding included
 CLAIMS_BATCH = 2048  # of questions of yes or no over a few sentences
 TOGETHER = 3000  # rows whose neighbours in length go together
 MAX_SPANS = 8
+MAX_TEXT_PIECES = 96  # of a text that is embedded
 
 
 @dataclass
@@ -75,6 +76,12 @@ def row_of(example: Example, pieces: WordPiece, chance: random.Random) -> Row | 
         return Row(ids, segments, [], kind, -1, -1, claim=True)
     relevant, enough = (-1 if each is None else each for each in (example.relevant, example.enough))
     return Row(ids, segments, spans[:MAX_SPANS], kind, relevant, enough)
+
+
+def row_of_text(text: str, pieces: WordPiece) -> Row:
+    """Encode a text alone, to be embedded."""
+    ids = [pieces.begin, *pieces.encode(text).ids[: MAX_TEXT_PIECES - 2], pieces.end]
+    return Row(ids, [0] * len(ids), [], -1, -1, -1)
 
 
 def _pieces_at(starts: Sequence[int], ends: Sequence[int], start: int, end: int) -> tuple[int, int]:

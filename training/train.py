@@ -16,10 +16,11 @@ import math
 import random
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -30,13 +31,16 @@ from torch.nn import functional as F  # noqa: N812 - as everyone calls it
 from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 from training.data import read
 from training.network import Network, Shape, trained
-from training.rows import BATCH, MAX_SPANS, Row, batches, row_of, tensors
+from training.rows import MAX_SPANS, Row, batches, row_of, tensors
 
 BASE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 WEIGHTS = "model.safetensors"
 RATE, HEADS, WARM_UP, DECAY = 2e-4, 3.0, 100, 0.01  # learning rate, its factor for the heads, steps, weight decay
 USUAL = 24.0  # rows of a batch
 SAVE_EVERY, LOG_EVERY = 300.0, 50  # seconds, steps
+
+Learnt = TypeVar("Learnt")
+"""What a batch consists of: a row, or a question and its sentence."""
 
 
 def losses(network: Network, rows: Sequence[Row], padding: int) -> dict[str, Tensor]:
@@ -131,27 +135,31 @@ def train(
     else:
         network = load_network(begin)
     print(f"{len(rows)} rows, {sum(len(row.ids) for row in rows) / 1e6:.1f} M pieces", flush=True)
-    fit(network, rows, pieces.padding, out, rounds, seed, rate)
+    fit(network, planned(rows, rounds, seed), partial(losses, padding=pieces.padding), out, rate)
+
+
+def planned(rows: Sequence[Row], rounds: float, seed: int = 0) -> list[list[Row]]:
+    """The batches of so many rounds over rows."""
+    plan = [[rows[at] for at in batch] for turn in range(math.ceil(rounds)) for batch in batches(rows, seed + turn)]
+    return plan[: math.ceil(len(plan) * rounds / math.ceil(rounds))]
 
 
 def fit(
-    network: Network, rows: Sequence[Row], padding: int, out: Path, rounds: float,
-    seed: int = 0, rate: float = RATE,
+    network: Network, plan: Sequence[Sequence[Learnt]],
+    loss: Callable[[Network, Sequence[Learnt]], Mapping[str, Tensor]], out: Path, rate: float = RATE,
 ) -> None:  # fmt: skip
-    """Train a network on rows, in bf16. Goes on from the checkpoint in ``out`` and leaves its last one there."""
+    """Train a network on the batches of a plan, in bf16. ``loss``: a batch's losses by skill, each summed over it.
+    Goes on from the checkpoint in ``out`` and leaves its last one there."""
     out.mkdir(parents=True, exist_ok=True)
     network.to(torch.bfloat16)
-    plan = [batch for turn in range(math.ceil(rounds)) for batch in batches(rows, seed + turn)]
-    plan = plan[: math.ceil(len(plan) * rounds / math.ceil(rounds))]
     masters, log = Masters(network), Log(len(plan))
     begun = _resume(out, masters, len(plan))
     saved = time.monotonic()
     for step in range(begun, len(plan)):
-        together = [rows[at] for at in plan[step]]
-        parts = losses(network, together, padding)
+        parts = loss(network, plan[step])
         (sum(parts.values(), torch.zeros(())) / USUAL).backward()
         masters.step(rate_at(step, len(plan), rate))
-        log.add(step, {name: loss.item() / len(together) for name, loss in parts.items()})
+        log.add(step, {name: part.item() / len(plan[step]) for name, part in parts.items()})
         if time.monotonic() - saved > SAVE_EVERY:
             _save(out, network, masters, step + 1, len(plan))
             saved = time.monotonic()
@@ -172,8 +180,8 @@ class Log:
         if (step + 1) % LOG_EVERY:
             return
         means = "  ".join(f"{name} {np.mean(values):.3f}" for name, values in sorted(self.losses.items()))
-        speed = LOG_EVERY * BATCH / (time.monotonic() - self.since)
-        print(f"{step + 1}/{self.steps}  {means}  {speed:.0f} pieces/s", flush=True)
+        seconds = (time.monotonic() - self.since) / LOG_EVERY
+        print(f"{step + 1}/{self.steps}  {means}  {seconds:.1f} s/step", flush=True)
         self.losses.clear()
         self.since = time.monotonic()
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,13 @@ pytest.importorskip("onnx")
 pytest.importorskip("safetensors")
 
 from training.average import average  # noqa: E402
+from training.embedder import embedded  # noqa: E402
 from training.export import export  # noqa: E402
 from training.network import Network, Shape  # noqa: E402
 from training.restore import restore  # noqa: E402
 from training.rows import Row, batches, row_of, tensors  # noqa: E402
-from training.train import Masters, fit, load_network, losses, train  # noqa: E402
+from training.train import Masters, fit, load_network, losses, planned, train  # noqa: E402
 
-from training import export as exports  # noqa: E402
 from training import rows as laid  # noqa: E402
 from training import train as trains  # noqa: E402
 
@@ -197,29 +198,33 @@ def test_no_answer_competes_with_spans_where_it_is_known() -> None:
     assert 0.0 < span_loss(network, none) < 100.0
 
 
+def learn(folder: Path, times: int, rounds: float, loss: Callable[..., dict[str, Any]] = losses) -> None:
+    """Train a tiny network on so many times some rows."""
+    fit(tiny(), planned(some_rows(times), rounds), partial(loss, padding=PIECES.padding), folder)
+
+
 def masters_of(folder: Path) -> list[Any]:
     return list(torch.load(folder / "network.pt", weights_only=True)["masters"])
 
 
 def test_stopped_and_gone_on_it_ends_as_if_never_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(laid, "BATCH", 150)
-    fit(tiny(), some_rows(2), PIECES.padding, tmp_path / "whole", rounds=1.5)
+    learn(tmp_path / "whole", 2, 1.5)
     made = 0
 
-    def stopping(*given: Any) -> Any:
+    def stopping(*given: Any, **more: Any) -> Any:
         nonlocal made
         made += 1
         if made == 4:
             raise KeyboardInterrupt
-        return losses(*given)
+        return losses(*given, **more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(trains, "losses", stopping)
         patch.setattr(trains, "SAVE_EVERY", -1.0)
         with pytest.raises(KeyboardInterrupt):
-            fit(tiny(), some_rows(2), PIECES.padding, tmp_path / "stopped", rounds=1.5)
+            learn(tmp_path / "stopped", 2, 1.5, stopping)
     assert torch.load(tmp_path / "stopped" / "network.pt", weights_only=True)["step"] == 3
-    fit(tiny(), some_rows(2), PIECES.padding, tmp_path / "stopped", rounds=1.5)
+    learn(tmp_path / "stopped", 2, 1.5)
     whole, stopped = masters_of(tmp_path / "whole"), masters_of(tmp_path / "stopped")
     assert all(torch.equal(one, other) for one, other in zip(whole, stopped, strict=True))
     first = dict(tiny().named_parameters())["span.weight"]
@@ -235,9 +240,9 @@ def test_training_starts_from_given_weights(exported: Path, tmp_path: Path) -> N
 
 
 def test_another_trainings_checkpoint_is_refused(tmp_path: Path) -> None:
-    fit(tiny(), some_rows(1), PIECES.padding, tmp_path, rounds=1.0)
+    learn(tmp_path, 1, 1.0)
     with pytest.raises(SystemExit, match="remove it to start again"):
-        fit(tiny(), some_rows(1), PIECES.padding, tmp_path, rounds=4.0)
+        learn(tmp_path, 1, 4.0)
 
 
 # --- export -------------------------------------------------------------------------------------------------------
@@ -249,8 +254,8 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exported")
     (folder / VOCABULARY).write_text("\n".join(VOCAB), encoding="utf-8")
     write(some_examples() * 8, folder / "examples.jsonl")
-    fit(tiny(), some_rows(2), PIECES.padding, folder, rounds=2.0)
-    export(folder / "network.pt", folder / "examples.jsonl", folder, folder)
+    learn(folder, 2, 2.0)
+    export(folder / "network.pt", folder / "network.pt", folder / "examples.jsonl", folder, folder)
     return folder
 
 
@@ -263,22 +268,16 @@ def test_once_exported_it_says_nearly_the_same(exported: Path) -> None:
         assert all(np.abs(ours - theirs).max() < 0.1 for ours, theirs in zip(found, meant, strict=True))
 
 
-def test_the_embedder_gives_the_embeddings_of_the_base_model(
-    exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_embedder_gives_the_mean_of_its_networks_vectors(exported: Path, tmp_path: Path) -> None:
     (tmp_path / VOCABULARY).write_bytes((exported / VOCABULARY).read_bytes())
-    (tmp_path / trains.WEIGHTS).touch()
-    base = tiny(1)
-    monkeypatch.setattr(exports, "Network", tiny)
-    monkeypatch.setattr(exports, "base_weights", lambda _: {})
-    monkeypatch.setattr(Network, "load_base", lambda self, _: self.load_state_dict(base.state_dict()))
-    export(exported / "network.pt", exported / "examples.jsonl", tmp_path, tmp_path)
-    base.words.weight.copy_(load_network(exported / "network.pt").words.weight)
+    network = tiny(1)
+    trains._save(tmp_path, network, Masters(network), 1, 1)
+    export(exported / "network.pt", tmp_path / "network.pt", exported / "examples.jsonl", exported, tmp_path)
+    network.words.weight.copy_(load_network(exported / "network.pt").words.weight)
     opened = Embedder(tmp_path, threads=1)
     for text in PAGES.values():
-        ids = torch.tensor([opened.inputs.text_ids(text, 256)])
         with torch.no_grad():
-            mean = base.hidden(ids, torch.zeros_like(ids), torch.ones_like(ids)).mean(1)
+            mean = embedded(network, [text], PIECES)
         assert torch.nn.functional.cosine_similarity(mean, torch.from_numpy(opened._embed(text))[None]).item() > 0.99
 
 
