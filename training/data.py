@@ -26,7 +26,8 @@ class Example:
     """A question over passages.
 
     ``kind``: what the answer is, None where that is not known; ``spans``: where the answer stands; ``relevant``:
-    whether every passage bears on the question; ``enough``: whether they hold all that the answer needs.
+    whether every passage bears on the question; ``enough``: whether they hold all that the answer needs; ``group``: the
+    same for examples that compete, which ask one question over a passage each.
     """
 
     source: str
@@ -37,6 +38,7 @@ class Example:
     spans: list[AnswerSpan] = field(default_factory=list)
     relevant: int | None = None
     enough: int | None = None
+    group: str = ""
 
 
 def answered(

@@ -6,6 +6,7 @@ Unlike ``polyhop.lm.pocket.encoder.inputs``, a long text gives the stretch that 
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,7 +28,7 @@ MAX_TEXT_PIECES = 96  # of a text that is embedded
 class Row:
     """An example as numbers. ``spans``: first and last piece of every right answer, the first piece of all (``[CLS]``)
     if the passages give none (Devlin et al., 2019, §4.3); -1 in ``kind`` and the judgements means not known;
-    ``claim``: learnt for its kind alone, in batches of such rows."""
+    ``claim``: learnt for its kind alone, in batches of such rows; ``group``: as of the example."""
 
     ids: list[int]
     segments: list[int]
@@ -36,6 +37,7 @@ class Row:
     relevant: int
     enough: int
     claim: bool = False
+    group: str = ""
 
 
 def row_of(example: Example, pieces: WordPiece, chance: random.Random) -> Row | None:
@@ -75,7 +77,7 @@ def row_of(example: Example, pieces: WordPiece, chance: random.Random) -> Row | 
     if example.source in CLAIMS:
         return Row(ids, segments, [], kind, -1, -1, claim=True)
     relevant, enough = (-1 if each is None else each for each in (example.relevant, example.enough))
-    return Row(ids, segments, spans[:MAX_SPANS], kind, relevant, enough)
+    return Row(ids, segments, spans[:MAX_SPANS], kind, relevant, enough, group=example.group)
 
 
 def row_of_text(text: str, pieces: WordPiece) -> Row:
@@ -92,26 +94,36 @@ def _pieces_at(starts: Sequence[int], ends: Sequence[int], start: int, end: int)
 
 
 def batches(rows: Sequence[Row], seed: int) -> list[list[int]]:
-    """Group rows into batches of similar length, within random groups of a few thousand, in a random order. Claims have
-    batches of their own: beside spans, whose gradients are larger, they are hardly learnt."""
+    """Group rows into batches of similar length, within random parts of a few thousand, in a random order. Rows of a
+    group stay together. Claims have batches of their own: beside spans, whose gradients are larger, they are hardly
+    learnt."""
     chance = random.Random(seed)
     made: list[list[int]] = []
     for claims, size in ((False, BATCH), (True, CLAIMS_BATCH)):
-        order = [at for at, row in enumerate(rows) if row.claim == claims]
+        order = _groups(rows, claims)
         chance.shuffle(order)
         for start in range(0, len(order), TOGETHER):
-            part = sorted(order[start : start + TOGETHER], key=lambda at: len(rows[at].ids))
-            made += _cut(part, rows, size)
+            made += _cut(order[start : start + TOGETHER], rows, size)
     return chance.sample(made, len(made))
 
 
-def _cut(part: Sequence[int], rows: Sequence[Row], size: int) -> list[list[int]]:
-    """Cut rows of increasing length into batches of at most so many pieces."""
+def _groups(rows: Sequence[Row], claims: bool) -> list[list[int]]:
+    """The numbers of rows, those of a group together."""
+    found: dict[str | int, list[int]] = defaultdict(list)
+    for at, row in enumerate(rows):
+        if row.claim == claims:
+            found[row.group or at].append(at)
+    return list(found.values())
+
+
+def _cut(groups: Sequence[list[int]], rows: Sequence[Row], size: int) -> list[list[int]]:
+    """Cut groups, in the order of their longest rows, into batches of at most so many pieces."""
     cut: list[list[int]] = [[]]
-    for at in part:
-        if cut[-1] and len(rows[at].ids) * (len(cut[-1]) + 1) > size:
+    longest = {group[0]: max(len(rows[at].ids) for at in group) for group in groups}
+    for group in sorted(groups, key=lambda group: longest[group[0]]):
+        if cut[-1] and longest[group[0]] * (len(cut[-1]) + len(group)) > size:
             cut.append([])
-        cut[-1].append(at)
+        cut[-1] += group
     return cut
 
 

@@ -14,6 +14,7 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,7 +43,7 @@ from training.examples import pair
 from training.facts import SetOf, facts, is_read
 from training.sets import FOLDER, HELD_OUT, DocumentSet, Question, Step, corpus_of, descriptions, sets
 
-READ = 5  # passages that BM25 finds, which are read one by one
+READ = 5  # passages that are found and read one by one
 NEAR = 2  # of them, without the answer, that a question is asked over
 WHOLE = ("one", "table", "outdated", "lookalike")  # kinds of question that one fact answers
 NEAR_A_FACT = 0.3  # share of the questions of ``training.facts`` that are asked over such a passage, too
@@ -64,23 +65,24 @@ Search = Callable[[str], Sequence[TitledText]]
 """Finds the passages that are read for a question."""
 
 
-def documents(folder: Path, chance: random.Random) -> Iterator[Example]:
-    """The questions of the sets of everyday documents, over the passages that are read for them."""
+def documents(folder: Path, chance: random.Random, competing: int = 0) -> Iterator[Example]:
+    """The questions of the sets of everyday documents, over the passages that are read for them. ``competing``: how
+    many passages compete with that of a fact, those that ``pocket`` finds; 0 to read one or two that BM25 finds."""
     for held in sets(folder):
         if held.domain in HELD_OUT:
             continue
         passages = list(corpus_of(held))
-        search = _search_in(passages)
+        search = search_in(passages, "auto" if competing else "bm25")
         known = list(dict.fromkeys(facts_of(held, passages)))
         names = names_by_asking(known)
         for fact in known:
-            yield from _read_over(fact, search)
+            yield from read_over(fact, search, held, competing)
             if other := renamed(fact, names, chance):
                 yield unanswered("single_renamed", other, [fact.passage])
         for asked in held.questions:
             if asked.kind == "comparison" and is_read(held.domain):
                 for fact in compared_values(asked, passages):
-                    yield from _read_over(fact, search)
+                    yield from read_over(fact, search, held, competing)
             yield from _decided(asked, passages, search)
             if asked.kind not in WHOLE or chance.random() < PLAIN:
                 yield from described(asked)
@@ -93,7 +95,7 @@ def of_facts(folder: Path, found: Mapping[SetOf, Sequence[Question]], chance: ra
         if held.domain in HELD_OUT or not questions:
             continue
         passages = list(corpus_of(held))
-        search = _search_in(passages)
+        search = search_in(passages)
         for asked in questions:
             if asked.kind != "comparison" or is_read(held.domain):
                 yield from _of_fact(asked, passages, search, chance)
@@ -106,7 +108,7 @@ def _of_fact(asked: Question, passages: Sequence[Passage], search: Search, chanc
         return
     for step in asked.steps:
         if step in own:
-            made = list(_read_over(Fact(step.question, step.answer, own[step]), search))
+            made = list(read_over(Fact(step.question, step.answer, own[step]), search))
             yield from made[:1]
             yield from (each for each in made[1:] if chance.random() < NEAR_A_FACT)
         else:  # a value that nothing tells
@@ -117,8 +119,9 @@ def _of_fact(asked: Question, passages: Sequence[Passage], search: Search, chanc
         yield from examples_of(asked, passages, chance)
 
 
-def _search_in(passages: Sequence[Passage]) -> Search:
-    engine = open_plain_retriever("bm25", index_for(polyhop.open_corpus(passages)))
+def search_in(passages: Sequence[Passage], retriever: str = "bm25") -> Search:
+    """A search for the passages that are read for a question."""
+    engine = open_plain_retriever(retriever, index_for(polyhop.open_corpus(passages)))
     return lambda question: [pair(passage) for passage in engine.search(question, READ)]
 
 
@@ -185,15 +188,16 @@ def read_for_description(question: str, spans: list[AnswerSpan]) -> Example:
     return Example("described", DESCRIBES, [("", plain(question))], kind="span" if spans else "none", spans=spans)
 
 
-def _read_over(fact: Fact, search: Search) -> Iterator[Example]:
-    """A fact over its passage, and over passages that do not tell it."""
+def read_over(fact: Fact, search: Search, held: DocumentSet | None = None, competing: int = 0) -> Iterator[Example]:
+    """A fact over its passage, and over passages that do not tell it; see ``documents``. ``held``: the set."""
     spans = spans_of([fact.answer], [fact.passage], [0])
     if not spans:
         return
-    yield answered("single", fact.question, [fact.passage], spans)
+    group = f"{held.domain}/{held.name}: {fact.question}" if held and competing else ""
+    yield replace(answered("single", fact.question, [fact.passage], spans), group=group)
     near = [each for each in search(fact.question) if not occurs(fact.answer, " ".join(each))]
-    for other in near[: NEAR if fact.whole else 1]:
-        yield unanswered("single_near", fact.question, [other])
+    for other in near[: competing or (NEAR if fact.whole else 1)]:
+        yield replace(unanswered("single_near", fact.question, [other]), group=group)
 
 
 def _decided(asked: Question, passages: Sequence[Passage], search: Search) -> Iterator[Example]:

@@ -28,6 +28,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - as everyone calls it
 
+from polyhop.lm.pocket.encoder.inputs import KINDS
 from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 from training.data import read
 from training.network import Network, Shape, trained
@@ -62,6 +63,8 @@ def losses(network: Network, rows: Sequence[Row], padding: int) -> dict[str, Ten
             real[at, : len(own)] = 0.0
         chances = first.gather(1, spans[:, :, 0]) + last.gather(1, spans[:, :, 1]) + real
         parts["span"] = -chances.logsumexp(1).sum()
+        if competing := _competition([rows[at] for at in reads], starts[reads], ends[reads], hide, spans, real):
+            parts["group"] = torch.stack(competing).sum()
     known = [at for at, row in enumerate(rows) if row.kind >= 0]
     if known:
         truth = torch.tensor([rows[at].kind for at in known])
@@ -72,6 +75,28 @@ def losses(network: Network, rows: Sequence[Row], padding: int) -> dict[str, Ten
             truth = torch.tensor([float(getattr(rows[at], field)) for at in known])
             parts[name] = F.binary_cross_entropy_with_logits(logits[known], truth, reduction="sum")
     return parts
+
+
+def _competition(
+    rows: Sequence[Row], starts: Tensor, ends: Tensor, hide: Tensor, spans: Tensor, real: Tensor
+) -> list[Tensor]:
+    """The loss of each group: of its right spans among those of all its passages, each scored against no answer in its
+    own (the shared normalisation of Clark and Gardner, 2018, §3.2, with the score by which passages are compared)."""
+    groups: dict[str, list[int]] = defaultdict(list)
+    for at, row in enumerate(rows):
+        if row.group:
+            groups[row.group].append(at)
+    nothing = starts[:, 0] + ends[:, 0]
+    within = hide.clone()
+    within[:, 0] = -1e4
+    every = (starts + within).logsumexp(1) + (ends + within).logsumexp(1) - nothing
+    own = (starts.gather(1, spans[:, :, 0]) + ends.gather(1, spans[:, :, 1]) + real).logsumexp(1) - nothing
+    found = []
+    for group in groups.values():
+        right = [at for at in group if KINDS[rows[at].kind] == "span"]
+        if right and len(group) > 1:
+            found.append(every[group].logsumexp(0) - own[right].logsumexp(0))
+    return found
 
 
 class Masters:

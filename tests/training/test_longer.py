@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from training.data import Example, read, write
-from training.sets import HELD_OUT
+from training.facts import SetOf
+from training.sets import HELD_OUT, Question, Step
 
 from training import longer
 
@@ -49,8 +50,21 @@ def test_every_question_is_read_alone_and_in_between_and_its_answers_are_judged(
     assert [each.question for each in right] == ["Is it Ann Lee? Who came upon what opens the boathouse?"]
 
 
+def test_questions_as_people_ask_are_read_over_passages_that_compete(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(longer, "PHRASED", 1.0)
+    step = Step("keys.md", "found by Ann Lee", "who came upon the key", "Ann Lee")
+    asked = [Question("who came upon the key", "one", ("Ann Lee",), (step,))]
+    about = {SetOf(domain, "boats"): asked for domain in ("office", HELD_OUT[0])}
+    made = list(longer.phrased(folder, about, random.Random(0)))
+    assert {each.group for each in made} == {"office/boats: who came upon the key"}
+    assert [each.kind for each in made] == ["span"]  # the other passage names her, too
+
+
 def test_the_examples_are_mixed_with_earlier_ones(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(longer, "FOLDER", folder)
+    monkeypatch.setattr(longer, "PHRASED", 0.0)
     earlier, out = folder / "earlier.jsonl", folder / "out.jsonl"
     write([Example("old", f"What is {number}?") for number in range(9)], earlier)
     monkeypatch.setattr(sys, "argv", ["longer", str(out), "--replay", str(earlier), "--earlier", "2"])

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,17 @@ def test_batches_hold_every_row_once_and_not_too_much(monkeypatch: pytest.Monkey
     assert batches(rows, 0) == plan != batches(rows, 1)
 
 
+def test_rows_of_a_group_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(laid, "BATCH", 120)
+    monkeypatch.setattr(laid, "TOGETHER", 3)
+    rows = some_rows(5)
+    for at in (0, 7, 19):
+        rows[at] = replace(rows[at], group="a")
+    plan = batches(rows, 0)
+    assert sorted(at for batch in plan for at in batch) == list(range(len(rows)))
+    assert [{0, 7, 19} <= set(batch) for batch in plan if 7 in batch] == [True]
+
+
 # --- the network --------------------------------------------------------------------------------------------------
 
 
@@ -196,6 +208,34 @@ def test_no_answer_competes_with_spans_where_it_is_known() -> None:
     span, _, _, none, *_ = some_rows()
     assert span_loss(network, span) > span_loss(network, replace(span, kind=-1))
     assert 0.0 < span_loss(network, none) < 100.0
+
+
+def group_loss(*rows: Row) -> float | None:
+    parts = losses(tiny(), [replace(row, group=row.group or "a") for row in rows], PIECES.padding)
+    return float(parts["group"].item()) if "group" in parts else None
+
+
+def test_the_spans_of_all_passages_of_a_group_compete() -> None:
+    span, _, _, none, _ = some_rows()
+    with torch.no_grad():
+        starts, ends, *_ = tiny()(*tensors([span, none], PIECES.padding))
+    scores = {
+        (at, low, high): float(starts[at, low] + ends[at, high] - starts[at, 0] - ends[at, 0])
+        for at, row in enumerate((span, none))
+        for low, high in product(range(row.segments.index(1), len(row.ids)), repeat=2)
+    }
+    every = torch.tensor(list(scores.values())).logsumexp(0)
+    right = torch.tensor([scores[0, low, high] for low, high in span.spans]).logsumexp(0)
+    expected = pytest.approx(float(every - right), rel=1e-4)
+    assert group_loss(span, none) == group_loss(none, span) == expected
+    assert group_loss(span, none, replace(none, group="b")) == expected
+
+
+def test_a_group_needs_a_right_answer_and_another_passage() -> None:
+    span, _, _, none, _ = some_rows()
+    assert group_loss(span) is None
+    assert group_loss(none, none) is None
+    assert "group" not in losses(tiny(), [span, none], PIECES.padding)
 
 
 def learn(folder: Path, times: int, rounds: float, loss: Callable[..., dict[str, Any]] = losses) -> None:

@@ -40,6 +40,18 @@ def test_passages_without_the_answer_answer_nothing(made: list[Example]) -> None
             assert "Malmö" not in example.passages[0][1]
 
 
+def test_passages_that_compete_are_a_group(tmp_path: Path, made: list[Example]) -> None:
+    assert not any(example.group for example in made)
+    groups: dict[str, list[Example]] = {}
+    for example in documents(tmp_path, random.Random(0), competing=3):
+        if example.group:
+            groups.setdefault(example.group, []).append(example)
+    assert set(groups) == {f"company/ledger: {each.question}" for each in made if each.source == "single"}
+    for group in groups.values():
+        assert [example.kind for example in group] == ["span", *["none"] * (len(group) - 1)]
+        assert len({(example.question, tuple(example.passages)) for example in group}) == len(group) <= 4
+
+
 def test_a_name_gives_way_to_one_of_its_role() -> None:
     fact = Fact("Where does Ana Roth live?", "Cork", ("people", "Ana Roth lives in Cork."))
     names = {"who": ["Ana Roth", "Ida Kuhn"], "where": ["Oslo"]}

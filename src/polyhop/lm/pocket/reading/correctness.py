@@ -59,6 +59,8 @@ def reading_features(question: str, passages: Sequence[Passage], weighed: Weighe
         "weight": 0.0 if weight is None else math.log(max(weight, _LEAST)),
         "inner": 0.0 if inner is None else math.log(max(inner, _LEAST)),
         "in steps": float(inner is not None),
+        "nearness": weighed.nearness or 0.0,
+        "not near": float(weighed.nearness is None),
         "verified": 0.0 if weighed.verified is None else log_odds(weighed.verified, _SUREST),
         "not verified": float(weighed.verified is None),
         "sufficiency": best.sufficiency if best else 0.0,

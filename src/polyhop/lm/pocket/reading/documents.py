@@ -58,13 +58,15 @@ _MIN_PHONE_DIGITS = 3  # an extension
 
 
 class Weighed(NamedTuple):
-    """An answer, its weight, the solution that gives it, the passage that it was read off, and the probability that it
-    is right when it is read again beside the question; None if it was not."""
+    """An answer, its weight, the solution that gives it, and the passage that it was read off; the cosine of its
+    sentence to the question, and the probability that it is right when it is read again beside the question, each None
+    if it was not computed."""
 
     answer: str
     weight: float
     solution: Solution
     passage: Passage
+    nearness: float | None = None
     verified: float | None = None
 
     def times(self, factor: float) -> Weighed:
@@ -127,11 +129,15 @@ def read_unverified(question: str, passages: Sequence[Passage], known: Sequence[
 
 def _nearest(question: str, found: Sequence[Weighed]) -> list[Weighed]:
     """The answers, each weighed by how much farther its sentence is from the question than the nearest of them."""
-    if len(found) < 2:
-        return list(found)
+    if not found:
+        return []
     asked, *vectors = embed([canonical(question), *map(_sentence_of, found)])
     nearness = [float(asked @ vector) for vector in vectors]
-    return [each.times(exp(_NEARNESS * (near - max(nearness)))) for each, near in zip(found, nearness, strict=True)]
+    highest = max(nearness)
+    return [
+        each.times(exp(_NEARNESS * (near - highest)))._replace(nearness=near)
+        for each, near in zip(found, nearness, strict=True)
+    ]
 
 
 def _sentence_of(found: Weighed) -> str:

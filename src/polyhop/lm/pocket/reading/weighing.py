@@ -14,6 +14,7 @@ from polyhop.lm.pocket.reading.answer import PathReading, Solution, read_path
 from polyhop.lm.pocket.reading.candidates import names_page
 from polyhop.lm.pocket.reading.claims import decide
 from polyhop.lm.pocket.reading.documents import (
+    Weighed,
     answers_in_steps,
     answers_of_documents,
     answers_to_inner,
@@ -42,14 +43,16 @@ Path = tuple[Passage, ...]
 
 class WeighedAnswer(NamedTuple):
     """An answer, the solution that supports it most, and its share of the weight of all answers; its weight, where it
-    was read off own documents; the paths that were read: none if rules settle a question over articles; and the
-    probability that it is right when it is read again beside the question, where it was."""
+    was read off own documents; the paths that were read: none if rules settle a question over articles; the cosine of
+    its sentence to the question, and the probability that it is right when it is read again beside the question, where
+    they were computed."""
 
     answer: str | None
     solution: Solution
     share: float
     weight: float | None = None
     paths: Sequence[Path] = ()
+    nearness: float | None = None
     verified: float | None = None
 
 
@@ -150,12 +153,12 @@ def _weigh_documents(question: str, passages: Sequence[Passage], whole: Solution
     it is about; where all weigh little, off pairs too."""
     totals: dict[str, float] = defaultdict(float)
     strongest: dict[str, tuple[float, Solution]] = {}
-    verified: dict[str, float | None] = {}
+    best: dict[str, Weighed] = {}
     for found in answers_of_documents(question, passages):
         totals[found.answer] += found.weight
         if found.answer not in strongest or found.weight > strongest[found.answer][0]:
             strongest[found.answer] = found.weight, found.solution
-            verified[found.answer] = found.verified
+            best[found.answer] = found
     if len(passages) > 1 and max(totals.values(), default=0.0) < _LITTLE:
         pairs = _pairs(question, _most_promising(question, passages))
         paired, solutions = _weigh_paths(question, passages, pairs, whole)
@@ -167,8 +170,9 @@ def _weigh_documents(question: str, passages: Sequence[Passage], whole: Solution
     if not totals:
         return WeighedAnswer(None, whole, 0.0)
     heaviest = _heaviest(totals, strongest) if any(totals.values()) else _as_read(whole, ())
-    answer = heaviest.answer or ""
-    return heaviest._replace(weight=totals.get(answer, 0.0), verified=verified.get(answer))
+    heaviest = heaviest._replace(weight=totals.get(heaviest.answer or "", 0.0))
+    read = best.get(heaviest.answer or "")
+    return heaviest._replace(nearness=read.nearness, verified=read.verified) if read else heaviest
 
 
 def _weigh_paths(
