@@ -2,10 +2,11 @@
 
     python -m training.embedder BASE OUT [--steps 900] [--threads 2]
 
-BASE: the folder of all-MiniLM-L6-v2, with whose weights it begins. OUT: a folder for the checkpoint, ``network.pt``. A
-batch is of one set of everyday documents, so that a question's sentence competes with those of the other questions and
-with one sentence for each question that the base model finds near it (InfoNCE: van den Oord et al., 2018; negatives of
-the batch and hard ones: Karpukhin et al., 2020, §3.2). Sentences that contain a question's answer do not compete.
+BASE: the folder of all-MiniLM-L6-v2, with whose weights it begins. OUT: a folder for the checkpoint, ``network.pt``,
+and one of the base model to average it with, ``base/network.pt``. A batch is of one set of everyday documents, so that
+a question's sentence competes with those of the other questions and with one sentence for each question that the base
+model finds near it (InfoNCE: van den Oord et al., 2018; negatives of the batch and hard ones: Karpukhin et al., 2020,
+§3.2). Sentences that contain a question's answer do not compete.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from training.network import Network
 from training.rows import row_of_text, tensors
 from training.sets import FOLDER, HELD_OUT, DocumentSet, Question, corpus_of, sets
 from training.single import facts_of
-from training.train import base_weights, fit
+from training.train import Masters, base_weights, fit, save
 
 STEPS, RATE = 900, 4e-5
 TOGETHER, LEAST = 32, 8  # questions of a batch, and the fewest
@@ -135,6 +136,7 @@ def train(base: Path, out: Path, steps: int) -> None:
     torch.manual_seed(0)
     pieces, network = WordPiece.read(base / "vocab.txt"), Network()
     network.load_base(base_weights(base))
+    save(out / "base", network, Masters(network), 0, 0)
     plan = planned(network, pieces, steps, random.Random(0))
     fit(network, plan, partial(nearness, pieces=pieces), out, RATE)
 

@@ -27,7 +27,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.external_data_helper import set_external_data
 
 from polyhop.lm.pocket.encoder.inputs import KINDS
-from polyhop.lm.pocket.encoder.network import EMBEDDER, NETWORK, PIECES
+from polyhop.lm.pocket.encoder.network import EMBEDDER, ENCODER, PIECES
 from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 from training.data import read
 from training.network import Network, Shape
@@ -265,7 +265,7 @@ def export(encoder: Path, embedder: Path, examples: Path, base: Path, out: Path)
     table = reads.words.weight.detach()
     embeds.words.weight.copy_(table)  # the same, but for rounding
     (out / PIECES).write_bytes(rounded_pieces(table.numpy())[0].tobytes())
-    onnx.save(graph_of(reads, rows, pieces.padding).encoder(), str(out / NETWORK))
+    onnx.save(graph_of(reads, rows, pieces.padding).encoder(), str(out / ENCODER))
     texts = [text for example in some for text in (example.question, *map(" ".join, example.passages))]
     rows = [row_of_text(text, pieces) for text in chance.sample(texts, min(ROWS, len(texts)))]
     onnx.save(graph_of(embeds, rows, pieces.padding).embedder(), str(out / EMBEDDER))

@@ -175,7 +175,6 @@ def fit(
 ) -> None:  # fmt: skip
     """Train a network on the batches of a plan, in bf16. ``loss``: a batch's losses by skill, each summed over it.
     Goes on from the checkpoint in ``out`` and leaves its last one there."""
-    out.mkdir(parents=True, exist_ok=True)
     network.to(torch.bfloat16)
     masters, log = Masters(network), Log(len(plan))
     begun = _resume(out, masters, len(plan))
@@ -186,9 +185,9 @@ def fit(
         masters.step(rate_at(step, len(plan), rate))
         log.add(step, {name: part.item() / len(plan[step]) for name, part in parts.items()})
         if time.monotonic() - saved > SAVE_EVERY:
-            _save(out, network, masters, step + 1, len(plan))
+            save(out, network, masters, step + 1, len(plan))
             saved = time.monotonic()
-    _save(out, network, masters, len(plan), len(plan))
+    save(out, network, masters, len(plan), len(plan))
 
 
 class Log:
@@ -211,8 +210,9 @@ class Log:
         self.since = time.monotonic()
 
 
-def _save(out: Path, network: Network, masters: Masters, step: int, steps: int) -> None:
+def save(out: Path, network: Network, masters: Masters, step: int, steps: int) -> None:
     """Write a checkpoint, atomically."""
+    out.mkdir(parents=True, exist_ok=True)
     state: dict[str, Any] = {
         "step": step, "steps": steps, "masters": masters.masters, "adam": masters.adam.state_dict(),
         "names": [name for name, _ in trained(network)], "network": network.state_dict(),

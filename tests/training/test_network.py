@@ -15,7 +15,7 @@ import pytest
 from training.data import Example, answered, spans_of, unanswered, write
 
 from polyhop.lm.pocket.encoder.inputs import KINDS
-from polyhop.lm.pocket.encoder.network import NETWORK, VOCABULARY, Embedder, Encoder
+from polyhop.lm.pocket.encoder.network import ENCODER, VOCABULARY, Embedder, Encoder
 from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 from polyhop.types import Passage
 from tests.kit.training_data import BORN, PAGES
@@ -273,7 +273,7 @@ def test_stopped_and_gone_on_it_ends_as_if_never_stopped(tmp_path: Path, monkeyp
 
 def test_training_starts_from_given_weights(exported: Path, tmp_path: Path) -> None:
     begin = tmp_path / "begin"
-    restore(exported / NETWORK, begin)
+    restore(exported / ENCODER, begin)
     train(exported / "examples.jsonl", exported, tmp_path / "more", 1.0, begin / "network.pt", rate=0.0)
     meant = [each.to(torch.bfloat16).float() for each in masters_of(begin)]
     assert all(torch.equal(one, other) for one, other in zip(masters_of(tmp_path / "more"), meant, strict=True))
@@ -311,7 +311,7 @@ def test_once_exported_it_says_nearly_the_same(exported: Path) -> None:
 def test_the_embedder_gives_the_mean_of_its_networks_vectors(exported: Path, tmp_path: Path) -> None:
     (tmp_path / VOCABULARY).write_bytes((exported / VOCABULARY).read_bytes())
     network = tiny(1)
-    trains._save(tmp_path, network, Masters(network), 1, 1)
+    trains.save(tmp_path, network, Masters(network), 1, 1)
     export(exported / "network.pt", tmp_path / "network.pt", exported / "examples.jsonl", exported, tmp_path)
     network.words.weight.copy_(load_network(exported / "network.pt").words.weight)
     opened = Embedder(tmp_path, threads=1)
@@ -322,7 +322,7 @@ def test_the_embedder_gives_the_mean_of_its_networks_vectors(exported: Path, tmp
 
 
 def test_restored_it_says_nearly_the_same(exported: Path, tmp_path: Path) -> None:
-    trained, restored = load_network(exported / "network.pt"), restore(exported / NETWORK, tmp_path)
+    trained, restored = load_network(exported / "network.pt"), restore(exported / ENCODER, tmp_path)
     assert restored.shape == load_network(tmp_path / "network.pt").shape == SHAPE
     with torch.no_grad():
         before, after = (each(*tensors(some_rows(), PIECES.padding)) for each in (trained, restored))
@@ -334,7 +334,7 @@ def test_checkpoints_are_averaged_weight_by_weight(tmp_path: Path) -> None:
     files = [tmp_path / f"{name}.pt" for name in ("first", "second", "both")]
     networks = [tiny(seed) for seed in (0, 1)]
     for file, network in zip(files, networks, strict=False):
-        trains._save(tmp_path, network, Masters(network), 1, 1)
+        trains.save(tmp_path, network, Masters(network), 1, 1)
         (tmp_path / "network.pt").rename(file)
     first_file, second_file, out = files
     average(first_file, second_file, out, share=0.75)

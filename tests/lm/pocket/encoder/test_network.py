@@ -16,8 +16,8 @@ from polyhop.errors import DataError
 from polyhop.lm.pocket.encoder.inputs import KINDS, MAX_PIECES, PLACES, EncoderInput
 from polyhop.lm.pocket.encoder.network import (
     EMBEDDER,
+    ENCODER,
     FOLDER,
-    NETWORK,
     PIECES,
     VOCABULARY,
     WIDTH,
@@ -187,7 +187,7 @@ def test_it_needs_no_torch() -> None:
 
 def copied(folder: Path, **other: bytes) -> Path:
     """A folder with the shipped files, or with others instead."""
-    names = {"network": NETWORK, "embedder": EMBEDDER, "pieces": PIECES, "vocabulary": VOCABULARY}
+    names = {"network": ENCODER, "embedder": EMBEDDER, "pieces": PIECES, "vocabulary": VOCABULARY}
     for what, name in names.items():
         (folder / name).write_bytes(other.get(what, (FOLDER / name).read_bytes()))
     return folder
@@ -198,7 +198,7 @@ def copied(folder: Path, **other: bytes) -> Path:
     [
         (Encoder, {"network": b""}),
         (Encoder, {"network": b"version https://git-lfs.github.com/spec/v1\n"}),
-        (Encoder, {"network": (FOLDER / NETWORK).read_bytes()[:100_000]}),
+        (Encoder, {"network": (FOLDER / ENCODER).read_bytes()[:100_000]}),
         (Encoder, {"pieces": b"cut short"}),
         (Encoder, {"vocabulary": b"a\nb\n"}),
         (Encoder, {"vocabulary": b"\xff\xfe\x00"}),
@@ -220,7 +220,7 @@ def test_a_missing_file_is_an_error_that_says_what_to_do(tmp_path: Path, opened:
     with pytest.raises(DataError, match="install polyhop again"):
         opened(tmp_path)
     with pytest.raises(DataError, match="install polyhop again"):
-        fingerprint(tmp_path / NETWORK)
+        fingerprint(tmp_path / ENCODER)
 
 
 def test_a_network_is_known_by_the_hash_of_its_file(tmp_path: Path) -> None:
@@ -230,6 +230,6 @@ def test_a_network_is_known_by_the_hash_of_its_file(tmp_path: Path) -> None:
 
 
 def test_the_shipped_networks_are_small_and_have_a_card() -> None:
-    assert sum((FOLDER / name).stat().st_size for name in (NETWORK, EMBEDDER, PIECES)) < 40e6
+    assert sum((FOLDER / name).stat().st_size for name in (ENCODER, EMBEDDER, PIECES)) < 40e6
     assert "licence" in (FOLDER / "CARD.md").read_text(encoding="utf-8")
     assert KINDS == ("span", "yes", "no", "none")  # the order of the network's outputs

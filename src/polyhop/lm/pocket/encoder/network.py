@@ -1,10 +1,11 @@
 """The networks: an encoder that reads a question over passages, and one that embeds texts.
 
 One prediction of the first says how relevant the passages are, whether they suffice to answer the question, the kind of
-the answer, and the spans that may be it; it was trained by ``training/``. The second is all-MiniLM-L6-v2, which the
-first began as. Both (11 million weights of 8 bits each, and a table of word pieces that they share, in ``model`` with
-its card) round their outputs to four decimal places. Every input runs by itself, without padding, and gets the same
-output every time: batches are no faster on a CPU.
+the answer, and the spans that may be it. The second gives a question and the sentence that answers it vectors that are
+near each other. Both began as all-MiniLM-L6-v2 and were trained by ``training/``. They (11 million weights of 8 bits
+each, and a table of word pieces that they share, in ``model`` with its card) round their outputs to four decimal
+places. Every input runs by itself, without padding, and gets the same output every time: batches are no faster on a
+CPU.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from polyhop.lm.pocket.encoder.inputs import (
 from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 
 FOLDER = Path(__file__).parents[1] / "model"
-NETWORK, EMBEDDER, PIECES, VOCABULARY = "encoder.onnx", "embedder.onnx", "pieces.bin", "vocab.txt"
+ENCODER, EMBEDDER, PIECES, VOCABULARY = "encoder.onnx", "embedder.onnx", "pieces.bin", "vocab.txt"
 WIDTH = 384
 _MAX_THREADS = 4
 _MAX_SPANS = 8
@@ -61,7 +62,7 @@ class _Network:
         options.log_severity_level = 3
         try:
             self._session = runtime.InferenceSession(str(folder / self.file), options, ["CPUExecutionProvider"])
-            self.inputs = InputBuilder(WordPiece.read(folder / VOCABULARY))
+            self.inputs = _inputs(folder / VOCABULARY)
         except Exception as error:
             raise _broken(folder, error) from error
         self._threads = ThreadPoolExecutor(min(threads, _MAX_THREADS), thread_name_prefix=self.file)
@@ -75,7 +76,7 @@ class _Network:
 class Encoder(_Network):
     """The network that reads a question over a path of passages."""
 
-    file = NETWORK
+    file = ENCODER
 
     def build_input(self, question: str, path: Sequence[TitledText], max_pieces: int = MAX_PIECES) -> EncoderInput:
         """Build the input for a question over a path."""
@@ -128,7 +129,13 @@ def embedder() -> Embedder:
     return Embedder()
 
 
-def fingerprint(file: Path = FOLDER / NETWORK) -> str:
+@lru_cache(maxsize=1)
+def _inputs(vocabulary: Path) -> InputBuilder:
+    """The word pieces of a vocabulary, which both networks read."""
+    return InputBuilder(WordPiece.read(vocabulary))
+
+
+def fingerprint(file: Path = FOLDER / ENCODER) -> str:
     """An identifier of a network: the first 16 hex digits of its file's hash. ``DataError`` if the file is missing."""
     try:
         with file.open("rb") as content:
