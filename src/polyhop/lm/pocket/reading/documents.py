@@ -24,9 +24,8 @@ from polyhop.types import Passage, are_of_documents
 _STEPS_WEIGHT = 3.0  # of an answer found in two steps, beside one read at once
 _MAX_STEPS = 3  # descriptions inside each other
 _MAX_DESCRIBED = 3  # answers to the inner question that are followed
-_RELEVANCE, _RELEVANCE_OF_ARTICLES = 3.0, 2.0  # powers of the relative relevance of a passage
-_SHARE, _VERIFIED_SHARE = 0.8, 0.6  # powers of an answer's probabilities, when it is read, and when it is read again
-_NEARNESS = 4.0  # logarithm of the weight of an answer whose sentence has a cosine to the question higher by one
+_VERIFIED_POWER = 0.8  # of the probability that an answer is right, when it is read again
+_NEARNESS = 5.0  # logarithm of the weight of an answer whose sentence has a cosine to the question higher by one
 _CONSIDERED = 16  # best answers whose sentences are compared with the question
 _VERIFIED = 3  # best answers that are read again
 _LEAST_VERIFIED = 0.01  # probability that one is right
@@ -55,6 +54,18 @@ _TIME = re.compile(
 _ASKS_PHONE = re.compile(r"\b(?:phone|telephone|mobile|fax) number\b|^(?:tele)?phone of\b", re.IGNORECASE)
 _PHONE = re.compile(r"[+(]?\d[\d ()/.-]*\d(?: ?(?:ext\.?|x) ?\d+)?")
 _MIN_PHONE_DIGITS = 3  # an extension
+
+
+class Powers(NamedTuple):
+    """How much counts for the weight of an answer: the probability that its passage contains an answer, the relevance
+    of the passage as a share of the highest, and the answer's own probability in it."""
+
+    contains: float
+    relevance: float
+    share: float
+
+
+_OF_DOCUMENTS, _OF_ARTICLES = Powers(0.3, 1.0, 0.6), Powers(1.0, 2.0, 1.0)
 
 
 class Weighed(NamedTuple):
@@ -102,24 +113,18 @@ def read_unverified(question: str, passages: Sequence[Passage], known: Sequence[
     """The answers read off each passage alone, best first, each once. ``known``: what the question is about, which
     cannot be its answer.
 
-    The weight of an answer is its probability in its passage, times the relevance of the passage beside that of the
-    others, times the nearness of the answer's sentence to the question beside that of other answers'; and, for all
-    alike, the probability that one of the passages contains the answer. Over articles it is the probability that its
-    passage contains the answer, times its own there, times the square of the passage's relative relevance.
+    The weight of an answer is the product of what ``Powers`` names and, over own documents, of the nearness of its
+    sentence to the question beside that of the other answers'.
     """
     predict(question, [[passage] for passage in passages])  # in one batch
     readings = [read_path(question, [passage]) for passage in passages]
     of_documents = are_of_documents(passages)
-    contained = [answerable(reading) for reading in readings]
-    if of_documents:
-        contained = [max(contained, default=0.0)] * len(readings)
+    powers = _OF_DOCUMENTS if of_documents else _OF_ARTICLES
     best: dict[str, Weighed] = {}
-    for passage, reading, contains, relevant in zip(
-        passages, readings, contained, _relative_relevance(readings), strict=True
-    ):
-        promise = contains * relevant ** (_RELEVANCE if of_documents else _RELEVANCE_OF_ARTICLES)
+    for passage, reading, relevant in zip(passages, readings, _relative_relevance(readings), strict=True):
+        promise = answerable(reading) ** powers.contains * relevant**powers.relevance
         for answer, share in _widened(answer_probabilities(reading.solution)).items():
-            weight = promise * share ** (_SHARE if of_documents else 1.0)
+            weight = promise * share**powers.share
             weight *= _timeliness(reading, answer) * fit(reading.parsed, answer)
             if weight > (best[answer].weight if answer in best else 0.0) and not _is_known(answer, known):
                 best[answer] = Weighed(answer, weight, reading.solution, passage)
@@ -166,9 +171,9 @@ def _verified(question: str, found: Sequence[Weighed]) -> list[Weighed]:
     """The best answers, each weighed by the probability that it is right, and the others by the least of these."""
     first, others = found[:_VERIFIED], found[_VERIFIED:]
     checked = verify(question, [(each.answer, each.passage) for each in first])
-    rest = max(min(checked, default=1.0), _LEAST_VERIFIED) ** _VERIFIED_SHARE
+    rest = max(min(checked, default=1.0), _LEAST_VERIFIED) ** _VERIFIED_POWER
     verified = [
-        each.times(max(probability, _LEAST_VERIFIED) ** _VERIFIED_SHARE)._replace(verified=probability)
+        each.times(max(probability, _LEAST_VERIFIED) ** _VERIFIED_POWER)._replace(verified=probability)
         for each, probability in zip(first, checked, strict=True)
     ]
     return [*verified, *(each.times(rest) for each in others)]
