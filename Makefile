@@ -162,19 +162,11 @@ pocket: $(TRAINING)
 	  --begin $(WORK)/twelve/network.pt --rounds $(ROUNDS) --rate 2e-4
 	.venv-all/bin/python -m training.average $(WORK)/twelve/network.pt $(WORK)/verified/network.pt \
 	  $(WORK)/last/network.pt --share 0.7
-	mkdir -p $(WORK)/longer $(WORK)/read $(WORK)/embedder
-	test -f $(WORK)/longer/examples.jsonl || .venv-all/bin/python -m training.longer $(WORK)/longer/examples.jsonl \
-	  --replay $(WORK)/third/examples.jsonl $(WORK)/claims/examples.jsonl $(WORK)/facts/examples.jsonl \
-	  $(WORK)/articles/examples.jsonl $(WORK)/descriptions/examples.jsonl $(WORK)/phrasings/examples.jsonl
-	.venv-all/bin/python -m training.train $(WORK)/longer/examples.jsonl $(BASE) $(WORK)/longer \
-	  --begin $(WORK)/last/network.pt --rounds $(shell .venv-all/bin/python -c 'print(0.6 * $(ROUNDS))') --rate 1e-4
-	.venv-all/bin/python -m training.average $(WORK)/last/network.pt $(WORK)/longer/network.pt \
-	  $(WORK)/read/network.pt --share 0.7
 	.venv-all/bin/python -m training.embedder $(BASE) $(WORK)/embedder
 	.venv-all/bin/python -m training.average $(WORK)/embedder/base/network.pt $(WORK)/embedder/network.pt \
 	  $(WORK)/embedder/averaged.pt --share 0.5
-	.venv-all/bin/python -m training.export $(WORK)/read/network.pt $(WORK)/embedder/averaged.pt \
-	  $(WORK)/longer/examples.jsonl $(BASE) $(WORK)/model
+	.venv-all/bin/python -m training.export $(WORK)/last/network.pt $(WORK)/embedder/averaged.pt \
+	  $(WORK)/facts/examples.jsonl $(BASE) $(WORK)/model
 	cp $(BASE)/vocab.txt $(WORK)/model/*.onnx $(WORK)/model/pieces.bin $(OUT)/
 
 clean:

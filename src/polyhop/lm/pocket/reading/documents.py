@@ -24,8 +24,8 @@ from polyhop.types import Passage, are_of_documents
 _STEPS_WEIGHT = 3.0  # of an answer found in two steps, beside one read at once
 _MAX_STEPS = 3  # descriptions inside each other
 _MAX_DESCRIBED = 3  # answers to the inner question that are followed
-_VERIFIED_POWER = 0.8  # of the probability that an answer is right, when it is read again
-_NEARNESS = 5.0  # logarithm of the weight of an answer whose sentence has a cosine to the question higher by one
+_VERIFIED_POWER = 0.6  # of the probability that an answer is right, when it is read again
+_NEARNESS = 10.0  # logarithm of the weight of an answer whose sentence has a cosine to the question higher by one
 _CONSIDERED = 16  # best answers whose sentences are compared with the question
 _VERIFIED = 3  # best answers that are read again
 _LEAST_VERIFIED = 0.01  # probability that one is right
@@ -65,7 +65,7 @@ class Powers(NamedTuple):
     share: float
 
 
-_OF_DOCUMENTS, _OF_ARTICLES = Powers(0.3, 1.0, 0.6), Powers(1.0, 2.0, 1.0)
+_OF_DOCUMENTS, _OF_ARTICLES = Powers(0.3, 3.0, 0.8), Powers(1.0, 2.0, 1.0)
 
 
 class Weighed(NamedTuple):
