@@ -60,8 +60,8 @@ def pairs_of(held: DocumentSet, passages: Sequence[Passage], more: Iterable[Ques
     asked = [(fact.question, fact.answer, fact.passage) for fact in facts_of(held, passages)]
     files = {passage.metadata["source"] for passage in passages}
     for question in more:
-        told = (step for step in question.steps if step.answer and step.path in files)
-        asked += [(step.question or question.text, step.answer, pair(passage_of(step, passages))) for step in told]
+        steps = (step for step in question.steps if step.answer and step.path in files)
+        asked += [(step.question or question.text, step.answer, pair(passage_of(step, passages))) for step in steps]
     sentences = {pair(passage): sentences_of(passage) for passage in passages}
     return [
         Pair(question, answer, sentence)

@@ -41,7 +41,7 @@ USUAL = 24.0  # rows of a batch
 SAVE_EVERY, LOG_EVERY = 300.0, 50  # seconds, steps
 
 Learnt = TypeVar("Learnt")
-"""What a batch consists of: a row, or a question and its sentence."""
+"""One of a batch: a row, or a question and its sentence."""
 
 
 def losses(network: Network, rows: Sequence[Row], padding: int) -> dict[str, Tensor]:

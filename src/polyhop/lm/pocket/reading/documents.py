@@ -42,7 +42,7 @@ _OLDER = re.compile(
     r"|draft|planned|last year)\b|~~",
     re.IGNORECASE,
 )
-_NEWER_WEIGHT, _OLDER_WEIGHT = 2.2, 0.6  # times the weight of what a sentence says is new, or old
+_NEWER_WEIGHT, _OLDER_WEIGHT = 4.0, 0.4  # times the weight of what a sentence says is new, or old
 _WIDER = 0.5  # minimum probability of a wider answer that replaces an answer, as a share of that answer's
 _MORE_WORDS = 3  # at most, of a wider answer
 _MISFIT = 0.3  # factor for a number or a time where a name is asked for, and for a question as an answer
@@ -57,8 +57,8 @@ _MIN_PHONE_DIGITS = 3  # an extension
 
 
 class Powers(NamedTuple):
-    """How much counts for the weight of an answer: the probability that its passage contains an answer, the relevance
-    of the passage as a share of the highest, and the answer's own probability in it."""
+    """The powers in the weight of an answer: of the probability that its passage contains an answer, of the passage's
+    relevance as a share of the highest, and of the answer's own probability in it."""
 
     contains: float
     relevance: float
