@@ -7,7 +7,7 @@ import gzip
 import json
 import random
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from pathlib import Path
@@ -69,11 +69,16 @@ def read(file: Path) -> Iterator[Example]:
 
 
 def sampled(sources: Iterable[Iterable[Example]], count: int, chance: random.Random) -> list[Example]:
-    """Draw so many examples from each source; all of one that has fewer."""
+    """Draw so many examples from each source, those of a group together; all of one that has fewer."""
     drawn: list[Example] = []
     for source in sources:
-        every = list(source)
-        drawn += chance.sample(every, min(count, len(every)))
+        groups: dict[str | int, list[Example]] = defaultdict(list)
+        for at, each in enumerate(source):
+            groups[each.group or at].append(each)
+        own: list[Example] = []
+        for group in chance.sample(list(groups.values()), min(count, len(groups))):
+            own += group if len(own) < count else []
+        drawn += own
     return drawn
 
 

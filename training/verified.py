@@ -11,7 +11,7 @@ earlier stages. Domains that are held out are not read.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import polyhop
@@ -29,8 +29,8 @@ from training.facts import SetOf, facts
 from training.sets import FOLDER, HELD_OUT, DocumentSet, Question, corpus_of, sets
 from training.single import WHOLE
 
-RIGHT, UNANSWERABLE, WRONG = 10_000, 5_000, 9_500
-"""Examples of right answers, of answers to questions that have none, and of other wrong answers."""
+COUNTS = {True: 10_000, None: 5_000, False: 9_500}
+"""Examples of answers that are right, that questions without one tempt to, and that are otherwise wrong."""
 EARLIER = 7000
 OF_PHRASINGS, OF_FACTS, OF_UNANSWERABLE = 0.6, 0.2, 0.4
 """Shares of the questions that are read: ``phrasings/``, ``facts/``, and those of the sets that have no answer."""
@@ -99,14 +99,20 @@ def questions_of(chance: random.Random) -> Iterator[tuple[DocumentSet, list[Ques
         yield held, [*about, *own]
 
 
+def drawn(answers: Sequence[Answered], counts: Mapping[bool | None, int], chance: random.Random) -> list[Example]:
+    """The examples of a sample of answers, so many of each kind."""
+    made: list[Example] = []
+    for right, count in counts.items():
+        made += sampled([[each.example for each in answers if each.right is right]], count, chance)
+    return made
+
+
 def main() -> None:
     """Write the examples."""
     given = mix_parser(__doc__, EARLIER, "data").parse_args()
     chance = random.Random(given.seed)
     every = [found for held, asked in questions_of(chance) for found in answers_of(held, asked, chance)]
-    made: list[Example] = []
-    for right, count in ((True, RIGHT), (None, UNANSWERABLE), (False, WRONG)):
-        made += sampled([[found.example for found in every if found.right is right]], count, chance)
+    made = drawn(every, COUNTS, chance)
     made += phrasings.examples(given.data, chance)
     made += sampled(map(read, given.replay), given.earlier, chance)
     write_mixed(made, given.out, chance)
