@@ -17,7 +17,7 @@ from polyhop import Passage
 from polyhop.common.text import words
 from training.data import Example, TitledText, answered, read, sampled, spans_of, unanswered, write_mixed
 from training.examples import pair, questions_over
-from training.sets import FOLDER, HELD_OUT, Question, Step, corpus_of, sets
+from training.sets import FOLDER, Question, Step, corpus_of, training_sets
 
 ROUNDS = 4
 """Examples per question over its gold passages."""
@@ -33,9 +33,7 @@ def everyday(folder: Path, chance: random.Random) -> Iterator[Example]:
 
 def asked_of(folder: Path) -> Iterator[tuple[Question, list[Passage]]]:
     """The questions of the sets that are trained on, each with the passages of its set, if they have its documents."""
-    for held in sets(folder):
-        if held.domain in HELD_OUT:
-            continue
+    for held in training_sets(folder):
         passages = list(corpus_of(held))
         files = {passage.metadata["source"] for passage in passages}
         for asked in held.questions:

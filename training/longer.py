@@ -19,9 +19,9 @@ from training import claims, phrasings, single
 from training.data import Example, mix_parser, read, sampled, write_mixed
 from training.everyday import everyday, passage_of
 from training.examples import pair
-from training.facts import SetOf, facts
+from training.facts import SetOf
 from training.sets import FOLDER as SETS
-from training.sets import HELD_OUT, Question, corpus_of, sets
+from training.sets import Question, corpus_of, training_sets
 from training.verified import answers_of
 
 FOLDER = Path(__file__).parent / "longer"
@@ -38,17 +38,16 @@ def longer(folder: Path, chance: random.Random) -> Iterator[Example]:
     yield from single.documents(folder, chance, COMPETING)
     yield from sampled([everyday(folder, chance)], EVERYDAY, chance)
     yield from claims.of_documents(folder, chance)
-    for held in sets(folder):
-        if held.domain not in HELD_OUT:
-            yield from (found.example for found in answers_of(held, held.questions, chance))
+    for held in training_sets(folder):
+        yield from (found.example for found in answers_of(held, held.questions, chance))
 
 
 def phrased(folder: Path, asked: Mapping[SetOf, Sequence[Question]], chance: random.Random) -> Iterator[Example]:
     """A sample of questions about the sets of a folder, each step over its passage and those beside it."""
-    for held in sets(folder):
+    for held in training_sets(folder):
         known = asked.get(SetOf(held.domain, held.name), ())
         drawn = [each for each in known if each.kind != "unanswerable" and chance.random() < PHRASED]
-        if held.domain in HELD_OUT or not drawn:
+        if not drawn:
             continue
         passages = list(corpus_of(held))
         search = single.search_in(passages, "auto")
@@ -61,7 +60,7 @@ def main() -> None:
     """Write the examples."""
     given = mix_parser(__doc__, EARLIER).parse_args()
     chance = random.Random(given.seed)
-    made = [*longer(FOLDER, chance), *phrased(SETS, facts(sorted(phrasings.FOLDER.glob("*.txt"))), chance)]
+    made = [*longer(FOLDER, chance), *phrased(SETS, phrasings.questions(), chance)]
     made += sampled(map(read, given.replay), given.earlier, chance)
     write_mixed(made, given.out, chance)
 

@@ -20,8 +20,9 @@ from polyhop.common.text import content_words
 from training import articles
 from training.data import Example, lines, mix_parser, read, sampled, write_mixed
 from training.descriptions import of_articles
-from training.facts import facts
+from training.facts import SetOf, facts
 from training.sets import FOLDER as SETS
+from training.sets import Question
 from training.single import of_facts, read_for_description
 
 FOLDER = Path(__file__).parent / "phrasings"
@@ -30,6 +31,11 @@ _SOURCES = ("break_high_hotpot", "break_high_cwq")
 _IN_STEPS = frozenset({"select", "project"})  # steps that each ask about what the one before it has found
 _REFERENCE = re.compile(r"#(\d+)")
 _DESCRIBES = re.compile(r"(?:the|an?) |.*['’]s? ", re.IGNORECASE)
+
+
+def questions() -> dict[SetOf, list[Question]]:
+    """Read the questions by the set that they are about."""
+    return facts(sorted(FOLDER.glob("*.txt")))
 
 
 def of_decompositions(data: Path) -> Iterator[Example]:
@@ -89,7 +95,7 @@ def _shortest(question: str, step: str) -> str | None:
 
 def examples(data: Path, chance: random.Random, described: int = DESCRIBED) -> list[Example]:
     """The examples of this stage alone."""
-    made = list(of_facts(SETS, facts(sorted(FOLDER.glob("*.txt"))), chance))
+    made = list(of_facts(SETS, questions(), chance))
     return [*made, *of_decompositions(data), *sampled([of_articles(articles.FOLDER)], described, chance)]
 
 

@@ -109,6 +109,11 @@ def sets(folder: Path = FOLDER) -> Iterator[DocumentSet]:
         yield read_set(file)
 
 
+def training_sets(folder: Path = FOLDER) -> Iterator[DocumentSet]:
+    """Read the sets of a folder that are trained on: those whose domain is not held out."""
+    return (held for held in sets(folder) if held.domain not in HELD_OUT)
+
+
 def read_set(file: Path) -> DocumentSet:
     """Read a set.
 

@@ -41,7 +41,7 @@ from training.data import (
 from training.everyday import everyday, examples_of, passage_of
 from training.examples import pair
 from training.facts import SetOf, facts, is_read
-from training.sets import FOLDER, HELD_OUT, DocumentSet, Question, Step, corpus_of, descriptions, sets
+from training.sets import FOLDER, DocumentSet, Question, Step, corpus_of, descriptions, training_sets
 
 READ = 5  # passages that are found and read one by one
 NEAR = 2  # of them, without the answer, that a question is asked over
@@ -68,9 +68,7 @@ Search = Callable[[str], Sequence[TitledText]]
 def documents(folder: Path, chance: random.Random, competing: int = 0) -> Iterator[Example]:
     """The questions of the sets of everyday documents, over the passages that are read for them. ``competing``: how
     many passages compete with that of a fact, those that ``pocket`` finds; 0 to read one or two that BM25 finds."""
-    for held in sets(folder):
-        if held.domain in HELD_OUT:
-            continue
+    for held in training_sets(folder):
         passages = list(corpus_of(held))
         search = search_in(passages, "auto" if competing else "bm25")
         known = list(dict.fromkeys(facts_of(held, passages)))
@@ -90,9 +88,9 @@ def documents(folder: Path, chance: random.Random, competing: int = 0) -> Iterat
 
 def of_facts(folder: Path, found: Mapping[SetOf, Sequence[Question]], chance: random.Random) -> Iterator[Example]:
     """The questions of ``training.facts`` over their passages, and some over passages that do not tell."""
-    for held in sets(folder):
+    for held in training_sets(folder):
         questions = found.get(SetOf(held.domain, held.name), ())
-        if held.domain in HELD_OUT or not questions:
+        if not questions:
             continue
         passages = list(corpus_of(held))
         search = search_in(passages)

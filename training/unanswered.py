@@ -1,10 +1,11 @@
 """Examples of questions that documents do not answer, over the passages that tempt to answer them.
 
-    python -m training.unanswered OUT --replay EXAMPLES ... [--earlier N] [--seed N]
+    python -m training.unanswered LONGER OUT --replay EXAMPLES ... [--earlier N] [--seed N]
 
 OUT: one JSON line an example: questions without an answer, of the sets of everyday documents, ``phrasings/`` and
 ``facts/``, each over passages that ``pocket`` finds for it and beside the answer that it reads off them; right and
-wrong answers to other questions; and N examples of each file of earlier stages.
+wrong answers to other questions; a sample of LONGER, which ``training.longer`` wrote; and N examples of each file of
+earlier stages.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from training import longer, single, verified
 from training.data import Example, mix_parser, read, sampled, unanswered, write_mixed
 from training.everyday import passage_of
 from training.examples import pair
-from training.sets import HELD_OUT, DocumentSet, Question, corpus_of, sets
+from training.sets import DocumentSet, Question, corpus_of, training_sets
 
-EARLIER = 2500
+LONGER, EARLIER = 12_000, 2500
+"""Examples of ``training.longer``, and of each earlier stage."""
 ANSWERS = {True: 5500, None: 5000, False: 3500}
 """Examples of answers that are right, that questions without one tempt to, and that are otherwise wrong."""
 _ANSWERED = 0.25
@@ -40,7 +42,7 @@ def over_what_tempts(held: DocumentSet, questions: Iterable[Question], chance: r
 
 def questions_of(chance: random.Random) -> Iterator[tuple[DocumentSet, list[Question]]]:
     """The sets that are trained on, each with the questions without an answer about it and a sample of the others."""
-    longest = ((held, list(held.questions)) for held in sets(longer.FOLDER) if held.domain not in HELD_OUT)
+    longest = ((held, held.questions) for held in training_sets(longer.FOLDER))
     for held, asked in chain(verified.questions_of(chance), longest):
         yield held, [each for each in asked if each.kind == "unanswerable" or chance.random() < _ANSWERED]
 
@@ -57,9 +59,10 @@ def examples(chance: random.Random) -> list[Example]:
 
 def main() -> None:
     """Write the examples."""
-    given = mix_parser(__doc__, EARLIER).parse_args()
+    given = mix_parser(__doc__, EARLIER, "longer").parse_args()
     chance = random.Random(given.seed)
-    made = [*examples(chance), *sampled(map(read, given.replay), given.earlier, chance)]
+    made = [*examples(chance), *sampled([read(given.longer)], LONGER, chance)]
+    made += sampled(map(read, given.replay), given.earlier, chance)
     write_mixed(made, given.out, chance)
 
 

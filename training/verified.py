@@ -26,7 +26,7 @@ from training.data import Example, mix_parser, read, sampled, write_mixed
 from training.everyday import passage_of
 from training.examples import pair
 from training.facts import SetOf, facts
-from training.sets import FOLDER, HELD_OUT, DocumentSet, Question, corpus_of, sets
+from training.sets import FOLDER, DocumentSet, Question, corpus_of, training_sets
 from training.single import WHOLE
 
 COUNTS = {True: 10_000, None: 5_000, False: 9_500}
@@ -85,10 +85,8 @@ def _answers(asked: Question, own: Sequence[Passage], near: Sequence[Passage]) -
 
 def questions_of(chance: random.Random) -> Iterator[tuple[DocumentSet, list[Question]]]:
     """The sets that are trained on, each with a sample of the questions about it."""
-    shares = ((facts(sorted(phrasings.FOLDER.glob("*.txt"))), OF_PHRASINGS), (facts(), OF_FACTS))
-    for held in sets(FOLDER):
-        if held.domain in HELD_OUT:
-            continue
+    shares = ((phrasings.questions(), OF_PHRASINGS), (facts(), OF_FACTS))
+    for held in training_sets(FOLDER):
         about = [
             asked
             for found, share in shares

@@ -67,7 +67,7 @@ def test_questions_of_all_sources_are_mixed(tmp_path: Path, monkeypatch: pytest.
     (others / "demo.txt").write_text("== demo-1 demo-2\n& Where was [the baker of Ost] born? = Ann Lee = Elstow\n")
     held = DocumentSet("first", "office", {"a.md": "Ann found the key in a drawer."}, [])
     monkeypatch.setattr(phrasings, "FOLDER", own)
-    monkeypatch.setattr("training.single.sets", lambda _: [held])
+    monkeypatch.setattr("training.sets.sets", lambda _: [held])
     monkeypatch.setattr(articles, "FOLDER", others)
     earlier, out = tmp_path / "earlier.jsonl", tmp_path / "out.jsonl"
     write([Example("old", f"What is {number}?") for number in range(9)], earlier)

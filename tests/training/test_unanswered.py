@@ -34,8 +34,7 @@ def test_a_question_without_an_answer_is_asked_over_passages_that_tempt() -> Non
 @pytest.fixture
 def sets_of_two_domains(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = DocumentSet("boats", HELD_OUT[0], FILES, [NOT_SAID])
-    for module in (verified, unanswered):
-        monkeypatch.setattr(module, "sets", lambda _: [HELD, kept])
+    monkeypatch.setattr("training.sets.sets", lambda _: [HELD, kept])
     monkeypatch.setattr(verified, "facts", lambda *_: {})
     monkeypatch.setattr(verified, "OF_UNANSWERABLE", 1.0)
 
@@ -55,10 +54,15 @@ def test_questions_are_read_alone_and_beside_what_tempts(monkeypatch: pytest.Mon
 def test_the_examples_are_mixed_with_whole_groups_of_earlier_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    earlier, out = tmp_path / "earlier.jsonl", tmp_path / "out.jsonl"
-    write([Example("old", f"What is {number // 3}?", group=str(number // 3)) for number in range(9)], earlier)
-    monkeypatch.setattr(sys, "argv", ["unanswered", str(out), "--replay", str(earlier), "--earlier", "4"])
+    facts, earlier, out = (tmp_path / f"{name}.jsonl" for name in ("longer", "earlier", "out"))
+    write([Example("fact", f"What is {number // 3}?", group=str(number // 3)) for number in range(9)], facts)
+    write([Example("old", f"What is {number}?") for number in range(9)], earlier)
+    monkeypatch.setattr(unanswered, "LONGER", 4)
+    arguments = ["unanswered", str(facts), str(out), "--replay", str(earlier), "--earlier", "2"]
+    monkeypatch.setattr(sys, "argv", arguments)
     unanswered.main()
-    old = [each.group for each in read(out) if each.source == "old"]
-    assert len(old) == 6
-    assert all(old.count(group) == 3 for group in old)
+    made = list(read(out))
+    drawn = [each.group for each in made if each.source == "fact"]
+    assert len(drawn) == 6
+    assert all(drawn.count(group) == 3 for group in drawn)
+    assert [each.source for each in made].count("old") == 2

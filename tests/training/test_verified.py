@@ -55,7 +55,7 @@ def test_an_answer_to_a_question_without_one_is_wrong(answered: list[Answered]) 
 def test_the_new_examples_are_mixed_with_earlier_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "phrasings").mkdir()
     trained, kept = (DocumentSet("first", domain, FILES, [FOUND]) for domain in ("office", HELD_OUT[0]))
-    monkeypatch.setattr(verified, "sets", lambda _: [trained, kept])
+    monkeypatch.setattr("training.sets.sets", lambda _: [trained, kept])
     monkeypatch.setattr(verified, "facts", lambda *_: {})
     monkeypatch.setattr(phrasings, "FOLDER", tmp_path / "phrasings")
     monkeypatch.setattr(phrasings, "examples", lambda *_: [Example("new", "What is this?")])
