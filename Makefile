@@ -145,7 +145,7 @@ pocket: $(TRAINING)
 	  $(WORK)/articles/examples.jsonl
 	.venv-all/bin/python -m training.train $(WORK)/descriptions/examples.jsonl $(BASE) $(WORK)/descriptions \
 	  --begin $(WORK)/articles/network.pt --rounds $(ROUNDS) --rate 6e-5
-	mkdir -p $(WORK)/eleven $(WORK)/phrasings $(WORK)/twelve $(WORK)/verified $(WORK)/last
+	mkdir -p $(WORK)/eleven $(WORK)/phrasings $(WORK)/twelve $(WORK)/verified $(WORK)/thirteen
 	.venv-all/bin/python -m training.average $(WORK)/facts/network.pt $(WORK)/descriptions/network.pt \
 	  $(WORK)/eleven/network.pt --share 0.7
 	test -f $(WORK)/phrasings/examples.jsonl || .venv-all/bin/python -m training.phrasings $(DATA) \
@@ -161,7 +161,22 @@ pocket: $(TRAINING)
 	.venv-all/bin/python -m training.train $(WORK)/verified/examples.jsonl $(BASE) $(WORK)/verified \
 	  --begin $(WORK)/twelve/network.pt --rounds $(ROUNDS) --rate 2e-4
 	.venv-all/bin/python -m training.average $(WORK)/twelve/network.pt $(WORK)/verified/network.pt \
-	  $(WORK)/last/network.pt --share 0.7
+	  $(WORK)/thirteen/network.pt --share 0.7
+	mkdir -p $(WORK)/longer $(WORK)/unanswered $(WORK)/fifteen $(WORK)/last
+	test -f $(WORK)/longer/examples.jsonl || .venv-all/bin/python -m training.longer $(WORK)/longer/examples.jsonl \
+	  --replay $(WORK)/third/examples.jsonl $(WORK)/claims/examples.jsonl $(WORK)/articles/examples.jsonl \
+	  $(WORK)/descriptions/examples.jsonl $(WORK)/phrasings/examples.jsonl $(WORK)/verified/examples.jsonl
+	.venv-all/bin/python -m training.train $(WORK)/longer/examples.jsonl $(BASE) $(WORK)/longer \
+	  --begin $(WORK)/thirteen/network.pt --rounds $(shell .venv-all/bin/python -c 'print(0.6 * $(ROUNDS))') --rate 1e-4
+	test -f $(WORK)/unanswered/examples.jsonl || .venv-all/bin/python -m training.unanswered \
+	  $(WORK)/longer/examples.jsonl $(WORK)/unanswered/examples.jsonl --replay $(WORK)/third/examples.jsonl \
+	  $(WORK)/claims/examples.jsonl $(WORK)/articles/examples.jsonl
+	.venv-all/bin/python -m training.train $(WORK)/unanswered/examples.jsonl $(BASE) $(WORK)/unanswered \
+	  --begin $(WORK)/longer/network.pt --rounds $(shell .venv-all/bin/python -c 'print(0.9 * $(ROUNDS))') --rate 8e-5
+	.venv-all/bin/python -m training.average $(WORK)/longer/network.pt $(WORK)/unanswered/network.pt \
+	  $(WORK)/fifteen/network.pt --share 0.7
+	.venv-all/bin/python -m training.average $(WORK)/thirteen/network.pt $(WORK)/fifteen/network.pt \
+	  $(WORK)/last/network.pt --share 0.5
 	.venv-all/bin/python -m training.embedder $(BASE) $(WORK)/embedder
 	.venv-all/bin/python -m training.average $(WORK)/embedder/base/network.pt $(WORK)/embedder/network.pt \
 	  $(WORK)/embedder/averaged.pt --share 0.5

@@ -26,7 +26,7 @@ Interval: TypeAlias = tuple[float, float, float]
 FOLDS, RESAMPLES, PENALTY = 5, 300, 1.0
 MIN_ANSWERS = 50
 """Minimum number of answers for a method to have its own weights."""
-DOUBTED, WITHHELD = 0.12, 0.0075
+DOUBTED, WITHHELD = 0.15, 0.0075
 """Shares of a method's right answers that may be marked not supported, and that may be withheld. Over documents alone
 somewhat more than the first share is doubted, over articles less."""
 _READING = "reading "
