@@ -12,7 +12,7 @@ from polyhop.types import Passage
 @pytest.mark.parametrize(
     ("question", "inner", "outer"),
     [
-        ("Who built the crane that stood still?", "Which crane stood still?", "Who built #?"),
+        ("Who repaired the crane that stood still?", "Which crane stood still?", "Who repaired #?"),
         ("Where does the man who paid for the pump live?", "Who paid for the pump?", "Where does # live?"),
         ("Where does the clerk work who took the keys?", "Which clerk took the keys?", "Where does # work?"),
         ("Who sails the boat that Ida commanded?", "Which boat is it that Ida commanded?", "Who sails #?"),

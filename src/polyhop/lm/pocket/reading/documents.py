@@ -21,7 +21,7 @@ from polyhop.lm.pocket.reading.text import find_dates, parse_date, parse_number
 from polyhop.lm.pocket.reading.verification import verify
 from polyhop.types import Passage, are_of_documents
 
-_STEPS_WEIGHT = 3.0  # of an answer found in two steps, beside one read at once
+_STEPS_WEIGHT = 6.0  # of an answer found in two steps, beside one read at once
 _MAX_STEPS = 3  # descriptions inside each other
 _MAX_DESCRIBED = 3  # answers to the inner question that are followed
 _VERIFIED_POWER = 0.6  # of the probability that an answer is right, when it is read again
