@@ -10,8 +10,8 @@ automatically, and so do `polyhop run`, `serve` and the rest if a package names 
 prints
 
     one-r       exact match 60.0 %  calls a question 1.0
-    look-twice  exact match 60.0 %  calls a question 2.0
-    difference  +0.0 points, 95 % interval +0.0 … +0.0
+    look-twice  exact match 70.0 %  calls a question 2.0
+    difference  +10.0 points, 95 % interval +0.0 … +30.0
 
 Ten questions are too few to say whether a second look helps.
 """

@@ -34,7 +34,7 @@ from training.examples import pair
 from training.facts import SetOf, facts
 from training.network import Network
 from training.rows import row_of_text, tensors
-from training.sets import DocumentSet, Question, corpus_of, training_sets
+from training.sets import FOLDER, DocumentSet, Question, corpus_of, training_sets
 from training.single import facts_of
 from training.train import Masters, base_weights, fit, save
 
@@ -80,7 +80,7 @@ def _sentence(question: str, answer: str, sentences: Sequence[Passage]) -> str |
 def learnt_sets(chance: random.Random) -> Iterator[tuple[list[Pair], list[str]]]:
     """The pairs of every set that is trained on, and the sentences of its documents."""
     phrased, known = phrasings.questions(), facts()
-    for held in (*training_sets(), *training_sets(longer.FOLDER)):
+    for held in (*training_sets(FOLDER), *training_sets(longer.FOLDER)):
         passages, own = list(corpus_of(held)), SetOf(held.domain, held.name)
         drawn = [question for question in known.get(own, ()) if chance.random() < FACTS]
         more = [question for question in (*phrased.get(own, ()), *drawn) if question.kind != "unanswerable"]

@@ -109,7 +109,7 @@ def sets(folder: Path = FOLDER) -> Iterator[DocumentSet]:
         yield read_set(file)
 
 
-def training_sets(folder: Path = FOLDER) -> Iterator[DocumentSet]:
+def training_sets(folder: Path) -> Iterator[DocumentSet]:
     """Read the sets of a folder that are trained on: those whose domain is not held out."""
     return (held for held in sets(folder) if held.domain not in HELD_OUT)
 

@@ -81,7 +81,7 @@ def test_domains_that_are_held_out_are_not_learnt_from(folder: Path, monkeypatch
     monkeypatch.setattr(module, "FOLDER", folder)
     monkeypatch.setattr(longer, "FOLDER", folder / "none")
     monkeypatch.setattr(module, "facts", lambda *_: {SetOf("office", "boats"): [OTHER]})
-    monkeypatch.setattr(module, "FACTS", 0.0)
+    monkeypatch.setattr(module, "FACTS", 1.0)
     ((pairs, sentences),) = learnt_sets(random.Random(0))
     assert len(pairs) == 3
     assert {each.sentence for each in pairs} < set(sentences)
