@@ -181,7 +181,7 @@ pocket: $(TRAINING)
 	.venv-all/bin/python -m training.average $(WORK)/embedder/base/network.pt $(WORK)/embedder/network.pt \
 	  $(WORK)/embedder/averaged.pt --share 0.5
 	.venv-all/bin/python -m training.export $(WORK)/last/network.pt $(WORK)/embedder/averaged.pt \
-	  $(WORK)/facts/examples.jsonl $(BASE) $(WORK)/model
+	  $(WORK)/unanswered/examples.jsonl $(BASE) $(WORK)/model
 	cp $(BASE)/vocab.txt $(WORK)/model/*.onnx $(WORK)/model/pieces.bin $(OUT)/
 
 clean:
