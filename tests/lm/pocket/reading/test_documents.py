@@ -141,7 +141,7 @@ def test_the_best_answers_of_documents_are_verified(monkeypatch: pytest.MonkeyPa
         asked.extend(answer for answer, _ in answers)
         return [0.0 if answer == asked[0] else 0.9 for answer, _ in answers]
 
-    before = read_singly("Where does Ida Kuhn live?", [STAFF, KEYS])
+    before = read_unverified("Where does Ida Kuhn live?", [STAFF, KEYS])
     monkeypatch.setattr(documents, "verify", verify)
     monkeypatch.setattr(documents, "_LEAST_VERIFIED", 1e-12)
     after = read_singly("Where does Ida Kuhn live?", [STAFF, KEYS])
@@ -153,10 +153,36 @@ def test_the_best_answers_of_documents_are_verified(monkeypatch: pytest.MonkeyPa
     assert after == sorted(after, key=lambda found: -found.weight)
 
 
-def test_answers_of_articles_are_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_best_answers_of_documents_are_read_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = {"Ida Kuhn": None, "Larn": 0.4, "Ostwik": 0.1}
+
+    def weights(power: float) -> dict[str, float]:
+        monkeypatch.setattr(documents, "_CHOSEN_POWER", power)
+        found = read_singly("Where does Tom Reed live?", [STAFF, KEYS])
+        assert [each.answer for each in found] == sorted(asked, key=lambda name: -weight_of(found, name))
+        assert all(each.chosen == chosen.get(each.answer, 0.2) for each in found)
+        return {each.answer: each.weight for each in found}
+
+    def weight_of(found: Sequence[documents.Weighed], name: str) -> float:
+        return next(each.weight for each in found if each.answer == name)
+
+    def choose(_: str, answers: Sequence[tuple[str, object]]) -> list[float | None]:
+        asked[:] = [answer for answer, _ in answers]
+        return [chosen.get(answer, 0.2) for answer in asked]
+
+    asked: list[str] = []
+    monkeypatch.setattr(documents, "choose", choose)
+    without, beside = weights(0.0), weights(2.0)
+    assert beside["Larn"] == pytest.approx(without["Larn"] * 0.4**2)
+    assert beside["Ostwik"] == pytest.approx(without["Ostwik"] * 0.1**2)
+    assert beside["Ida Kuhn"] == pytest.approx(without["Ida Kuhn"] * 0.1**2)
+
+
+def test_answers_of_articles_are_neither_verified_nor_read_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "verify", lambda _, answers: [0.0] * len(answers))
+    monkeypatch.setattr(documents, "choose", lambda _, answers: [0.0] * len(answers))
     article = Passage("1", "Ida Kuhn", "Ida Kuhn is a nurse from Larn.")
     for passages in ([article], [article, STAFF]):
         found = read_singly("Where is Ida Kuhn from?", passages)
         assert found
-        assert all(each.verified is None for each in found)
+        assert all(each.verified is each.chosen is None for each in found)

@@ -32,13 +32,15 @@ class Excerpt(NamedTuple):
     text: str
 
 
-def excerpt(page: ParsedPassage, first: int, last: int, before: int = 1, after: int = 1) -> Excerpt:
-    """The sentences ``first`` to ``last`` of a page, with as many before and after as fit."""
+def excerpt(
+    page: ParsedPassage, first: int, last: int, before: int = 1, after: int = 1, most: int = _MAX_CHARACTERS
+) -> Excerpt:
+    """The sentences ``first`` to ``last`` of a page, with as many before and after as fit in so many characters."""
     count = page.sentence_of[-1] + 1
     for fewer in range(max(before, after) + 1):
         low, high = max(0, first - max(0, before - fewer)), min(count - 1, last + max(0, after - fewer))
         text = page.text[sentence_start(page, low) : sentence_end(page, high)].strip()
-        if len(text) <= _MAX_CHARACTERS:
+        if len(text) <= most:
             break
     return Excerpt(page.title, text)
 

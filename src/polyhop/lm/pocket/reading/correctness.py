@@ -63,6 +63,8 @@ def reading_features(question: str, passages: Sequence[Passage], weighed: Weighe
         "not near": float(weighed.nearness is None),
         "verified": 0.0 if weighed.verified is None else log_odds(weighed.verified, _SUREST),
         "not verified": float(weighed.verified is None),
+        "chosen": 0.0 if weighed.chosen is None else log_odds(weighed.chosen, _SUREST),
+        "not chosen": float(weighed.chosen is None),
         "sufficiency": best.sufficiency if best else 0.0,
         "nothing": best.kinds["none"] if best else 0.0,
         "answerable": answerable,

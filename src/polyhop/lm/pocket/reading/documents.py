@@ -11,6 +11,7 @@ from typing import NamedTuple
 from polyhop.common.text import normalise, words
 from polyhop.lm.pocket.encoder.cache import embed, predict
 from polyhop.lm.pocket.reading.answer import PathReading, Solution, read_path
+from polyhop.lm.pocket.reading.choosing import choose, excerpt_of
 from polyhop.lm.pocket.reading.comparison import canonical
 from polyhop.lm.pocket.reading.descriptions import split
 from polyhop.lm.pocket.reading.judge import answer_probabilities, answerable, relevance
@@ -29,6 +30,8 @@ _NEARNESS = 10.0  # logarithm of the weight of an answer whose sentence has a co
 _CONSIDERED = 16  # best answers whose sentences are compared with the question
 _VERIFIED = 3  # best answers that are read again
 _LEAST_VERIFIED = 0.01  # probability that one is right
+_CHOSEN_POWER = 0.1  # of the probability of an answer when the sentences of the best are read side by side
+_LEAST_CHOSEN = 0.001  # probability of one
 _LEAST_DESCRIBED = 0.2  # minimum weight of one that is followed, as a share of the best one's
 _NEWER = re.compile(
     r"\b(?:now|new|instead|currently|at present|as of|since|finally|after all|no longer|any ?more|rather than"
@@ -70,8 +73,8 @@ _OF_DOCUMENTS, _OF_ARTICLES = Powers(0.3, 3.0, 0.8), Powers(1.0, 2.0, 1.0)
 
 class Weighed(NamedTuple):
     """An answer, its weight, the solution that gives it, and the passage that it was read off; the cosine of its
-    sentence to the question, and the probability that it is right when it is read again beside the question, each None
-    if it was not computed."""
+    sentence to the question, the probability that it is right when it is read again beside the question, and that when
+    the sentences of the best answers are read side by side, each None if it was not computed."""
 
     answer: str
     weight: float
@@ -79,6 +82,7 @@ class Weighed(NamedTuple):
     passage: Passage
     nearness: float | None = None
     verified: float | None = None
+    chosen: float | None = None
 
     def times(self, factor: float) -> Weighed:
         """The answer with its weight multiplied."""
@@ -104,9 +108,9 @@ def answers_to_inner(question: str, passages: Sequence[Passage]) -> list[Weighed
 
 
 def read_singly(question: str, passages: Sequence[Passage], known: Sequence[str] = ()) -> list[Weighed]:
-    """The answers of ``read_unverified``, the best of own documents verified; best first."""
+    """The answers of ``read_unverified``, the best of own documents verified and read side by side; best first."""
     found = read_unverified(question, passages, known)
-    return _by_weight(_verified(question, found)) if are_of_documents(passages) else found
+    return _chosen(question, _by_weight(_verified(question, found))) if are_of_documents(passages) else found
 
 
 def read_unverified(question: str, passages: Sequence[Passage], known: Sequence[str] = ()) -> list[Weighed]:
@@ -177,6 +181,22 @@ def _verified(question: str, found: Sequence[Weighed]) -> list[Weighed]:
         for each, probability in zip(first, checked, strict=True)
     ]
     return [*verified, *(each.times(rest) for each in others)]
+
+
+def _chosen(question: str, found: Sequence[Weighed]) -> list[Weighed]:
+    """The answers, each weighed by its probability when the sentences of the best are read side by side, and those that
+    were not read by the least of these; best first."""
+    if not found:
+        return []
+    excerpts = [(each.answer, excerpt_of(each.answer, each.solution, each.passage)) for each in found[:_CONSIDERED]]
+    chosen = choose(question, excerpts)
+    least = max(_LEAST_CHOSEN, min(share for share in chosen if share is not None))
+    shares = [least if share is None else max(share, _LEAST_CHOSEN) for share in chosen]
+    read = [
+        each.times(share**_CHOSEN_POWER)._replace(chosen=probability)
+        for each, share, probability in zip(found, shares, chosen, strict=False)
+    ]
+    return _by_weight([*read, *(each.times(least**_CHOSEN_POWER) for each in found[_CONSIDERED:])])
 
 
 def read_step(question: str, passages: Sequence[Passage], known: Sequence[str] = ()) -> tuple[str, Passage] | None:

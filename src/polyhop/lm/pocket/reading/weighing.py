@@ -44,8 +44,8 @@ Path = tuple[Passage, ...]
 class WeighedAnswer(NamedTuple):
     """An answer, the solution that supports it most, and its share of the weight of all answers; its weight, where it
     was read off own documents; the paths that were read: none if rules settle a question over articles; the cosine of
-    its sentence to the question, and the probability that it is right when it is read again beside the question, where
-    they were computed."""
+    its sentence to the question, the probability that it is right when it is read again beside the question, and that
+    when the sentences of the best answers are read side by side, where they were computed."""
 
     answer: str | None
     solution: Solution
@@ -54,6 +54,7 @@ class WeighedAnswer(NamedTuple):
     paths: Sequence[Path] = ()
     nearness: float | None = None
     verified: float | None = None
+    chosen: float | None = None
 
 
 def best_answer(question: str, passages: Sequence[Passage]) -> tuple[str | None, Solution]:
@@ -172,7 +173,7 @@ def _weigh_documents(question: str, passages: Sequence[Passage], whole: Solution
     heaviest = _heaviest(totals, strongest) if any(totals.values()) else _as_read(whole, ())
     heaviest = heaviest._replace(weight=totals.get(heaviest.answer or "", 0.0))
     read = best.get(heaviest.answer or "")
-    return heaviest._replace(nearness=read.nearness, verified=read.verified) if read else heaviest
+    return heaviest._replace(nearness=read.nearness, verified=read.verified, chosen=read.chosen) if read else heaviest
 
 
 def _weigh_paths(
