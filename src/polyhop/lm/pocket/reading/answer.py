@@ -62,6 +62,10 @@ class Solution:
             return [page for side in self.verdict.sides for page in (side.page, side.source) if page]
         return [hop.page for hop in self.hops if hop.page]
 
+    def candidate(self, answer: str) -> Candidate | None:
+        """The best candidate with the text of an answer."""
+        return next((each for each in self.ranked if each.text == answer), None)
+
     @property
     def is_cell(self) -> bool:
         """True if it is a cell of a table."""

@@ -18,7 +18,7 @@ _MAX_CHARACTERS = 250  # of a sentence and the one before it, read beside three 
 
 def excerpt_of(answer: str, solution: Solution, passage: Passage) -> Excerpt:
     """The sentence of an answer, with the one before it; the passage if the answer is not in one."""
-    candidate = next((each for each in solution.ranked if each.text == answer), None)
+    candidate = solution.candidate(answer)
     return around(candidate.page, candidate.mention.sentence) if candidate else Excerpt(passage.title, passage.text)
 
 

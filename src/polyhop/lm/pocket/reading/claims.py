@@ -35,7 +35,8 @@ class Excerpt(NamedTuple):
 def excerpt(
     page: ParsedPassage, first: int, last: int, before: int = 1, after: int = 1, most: int = _MAX_CHARACTERS
 ) -> Excerpt:
-    """The sentences ``first`` to ``last`` of a page, with as many before and after as fit in so many characters."""
+    """The sentences ``first`` to ``last`` of a page, with up to ``before`` and ``after`` neighbours: fewer if there are
+    more than ``most`` characters."""
     count = page.sentence_of[-1] + 1
     for fewer in range(max(before, after) + 1):
         low, high = max(0, first - max(0, before - fewer)), min(count - 1, last + max(0, after - fewer))

@@ -156,7 +156,7 @@ def _sentence_of(found: Weighed) -> str:
 
 def _sentence(solution: Solution, answer: str) -> str:
     """The sentence that an answer was read off; empty if it is not a candidate."""
-    candidate = next((each for each in solution.ranked if each.text == answer), None)
+    candidate = solution.candidate(answer)
     return candidate.page.sentence(candidate.mention.sentence) if candidate else ""
 
 
