@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from polyhop import Passage, Question, ScriptedLM, evaluate
-from polyhop.engine.calibration import ANY, read_calibration
+from polyhop.engine.calibration import ANY, features_of, logistic, read_calibration
 from polyhop.errors import UsageError
 from polyhop.evaluation.tuning import confidence
 from polyhop.evaluation.tuning.confidence import fit_confidence
@@ -63,11 +63,14 @@ def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_few_resamples")
-def test_unanswerable_questions_count_as_much_as_they_should() -> None:
+def test_unanswerable_questions_count_in_a_confidence_as_much_as_they_should() -> None:
     unknown = [row | {"id": f"u{row['id']}", "answers": [], "metrics": {"em": 0.0}} for row in rows(200, seed=2)]
     lines = [row | {"answers": ["x"]} for row in rows(200)] + unknown
     full, light, none = (fit_confidence([("a", lines)], "m", share).calibration for share in (1.0, 0.25, 0.0))
-    assert full.reading["constant"] < light.reading["constant"] < none.reading["constant"]
+    sure = [logistic(fit.methods["a"], features_of({"support": 0.5}, "supported")) for fit in (full, light, none)]
+    assert sure == sorted(sure)
+    assert len(set(sure)) == 3
+    assert full.reading == light.reading == none.reading
 
 
 @pytest.mark.usefixtures("_few_resamples")

@@ -67,7 +67,8 @@ class ConfidenceFit:
 
 def fit_confidence(runs: Sequence[tuple[str, Sequence[Row]]], model: str, unanswerable: float = 1.0) -> ConfidenceFit:
     """Fit a calibration to runs of a model: a method and the lines of its predictions each. ``unanswerable``: the
-    weight of an answer to a question that has none, for runs that ask more of those than users do.
+    weight in a confidence of an answer to a question that has none, for runs that ask more of those than users do. In
+    the probability of support, which has to tell such answers from right ones, all count alike.
 
     Raises:
         UsageError: there are too few answers, or none is right or none wrong.
@@ -75,7 +76,7 @@ def fit_confidence(runs: Sequence[tuple[str, Sequence[Row]]], model: str, unansw
     rows = [{**row, "method": method, "right": row["metrics"].get("em") == 1.0,
              "weight": 1.0 if row.get("answers", True) else unanswerable}
             for method, lines in runs for row in lines if row["prediction"] and "signals" in row]  # fmt: skip
-    right = [row["right"] for row in rows]
+    right = _right(rows)
     if len(rows) < MIN_ANSWERS or len(set(right)) < 2:
         raise UsageError(
             f"nothing to fit on: {sum(right)} of {len(rows)} answers are right; at least {MIN_ANSWERS} are needed"
@@ -108,19 +109,19 @@ def _support_thresholds(methods: Iterable[str], rows: Sequence[Row], support: Se
 def _fit(rows: Sequence[Row], model: str) -> Calibration:
     """Fit the probability of support, and the confidence of each method."""
     read = [row for row in rows if _features(row)]
-    reading = _fit_rows([{"constant": 1.0, **_features(row)} for row in read], read)
+    reading = fit_logistic([{"constant": 1.0, **_features(row)} for row in read], _right(read))
     bare = Calibration(model, {}, reading)
     methods = {ANY: rows} | {name: [row for row in rows if row["method"] == name] for name in _names(rows)}
     weights = {
-        name: _fit_rows([_answer_features(bare, row) for row in part], part)
+        name: fit_logistic([_answer_features(bare, row) for row in part], _right(part), [row["weight"] for row in part])
         for name, part in methods.items()
         if len(part) >= MIN_ANSWERS or name == ANY
     }
     return Calibration(model, weights, reading)
 
 
-def _fit_rows(features: Sequence[Weights], rows: Sequence[Row]) -> Weights:
-    return fit_logistic(features, [row["right"] for row in rows], [row["weight"] for row in rows])
+def _right(rows: Iterable[Row]) -> list[bool]:
+    return [row["right"] for row in rows]
 
 
 def fit_logistic(features: Sequence[Weights], truth: Sequence[bool], counts: Sequence[float] = ()) -> Weights:
