@@ -28,7 +28,7 @@ CONTRADICTED_FROM = 0.8
 MAX_PASSAGES = 10
 """The maximum number of cited passages that are read again."""
 _MIN_COVERAGE = 0.5  # share of the question's words in passages that bear on it
-_VERDICTS = ("yes", "no", "supports", "refutes", "not enough info")
+_VERDICTS = ("yes", "no", "both", "supports", "refutes", "not enough info")
 _MAX_QUOTED = 400  # characters
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from polyhop import Pipeline
 from polyhop.lm.pocket.reading import values
-from polyhop.lm.pocket.reading.answer import read_path, solve
+from polyhop.lm.pocket.reading.answer import UNKNOWN, read_path, solve
 from polyhop.lm.pocket.reading.compare import compare
 from polyhop.lm.pocket.reading.comparison import canonical, find_comparison
 from polyhop.lm.pocket.reading.judge import sufficiency
@@ -108,6 +108,53 @@ def test_a_statement_about_two_values_is_true_or_false(question: str, answer: st
 def test_a_draw_and_what_cannot_be_compared_are_said(texts: tuple[str, ...], question: str, answer: str | None) -> None:
     solution = solve(question, [parse_passage(page) for page in passages(*texts)])
     assert solution.answer == answer
+
+
+STAFF = [
+    Passage("staff", "Staff", "Ann Lee joined in 2019. Ida Kuhn joined in 2019. Tom Reed joined in 2017.",
+            metadata={"source": "staff.md"}),
+    Passage("buoys", "Buoys", "The Skua weighs 45 kg and the Tern 38,000 g. The Gull is rated to 1.2 km.",
+            metadata={"source": "buoys.md"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "rationale"),
+    [
+        ("Who joined first, Ann Lee or Ida Kuhn?", "both", "Ann Lee: 2019; Ida Kuhn: 2019"),
+        ("Who joined first, Ann Lee or Tom Reed?", "Tom Reed", "Ann Lee: 2019; Tom Reed: 2017"),
+        ("Which costs more, the Skua or the Tern?", UNKNOWN, "Skua: no value found; Tern: no value found"),
+        ("Which weighs more, the Skua or the Gull?", UNKNOWN, "Gull: no value found; Skua: no value found"),
+    ],
+)
+def test_of_own_documents_a_draw_and_missing_values_are_said(question: str, answer: str, rationale: str) -> None:
+    for asked in (question, _swapped(question)):
+        found = do("answer.read", {"question": canonical(asked), "passages": STAFF})
+        assert (found["answer"], found["rationale"]) == (answer, rationale)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Compare {0} with {1}: which has more engineers?", "Wren"),
+        ("Which has more engineers, {0} vs. {1}?", "Wren"),
+        ("Which has more engineers: {0} versus {1}?", "Wren"),
+        ("{0} / {1}: which has more engineers?", "Wren"),
+        ("Which is the smaller of {0} and {1}?", "Heron"),
+        ("Which of the teams among {0} and {1} is larger?", "Wren"),
+    ],
+)
+def test_two_things_are_found_however_they_are_put_side_by_side(question: str, answer: str) -> None:
+    for names in (("Heron", "Wren"), ("Wren", "Heron")):
+        asked = question.format(*names)
+        assert solve(asked, [parse_passage(page) for page in BUOYS]).answer == answer, asked
+
+
+@pytest.mark.parametrize("ending", [" or fewer?", ", or not?", ", or does it have fewer?", " or the other way round?"])
+def test_the_other_answer_at_the_end_of_a_question_changes_nothing(ending: str) -> None:
+    pages = [parse_passage(page) for page in BUOYS]
+    assert solve(f"Does Wren have more engineers than Heron{ending}", pages).answer == "yes"
+    assert solve(f"Does Heron have more engineers than Wren{ending}", pages).answer == "no"
 
 
 SHELLEY = (

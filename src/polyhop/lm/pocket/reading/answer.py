@@ -86,6 +86,12 @@ class Solution:
         return self.verdict is not None and self.verdict.answer is not None and not self.complete
 
     @property
+    def is_undecided(self) -> bool:
+        """True for a choice by values that are not stated, or that cannot be compared."""
+        is_choice = self.parsed.comparison is not None and self.parsed.comparison.how == "choice"
+        return is_choice and self.verdict is not None and self.verdict.answer is None
+
+    @property
     def margin(self) -> float:
         """The lead of the best candidate over the next, in log-odds; 0 if nothing was read."""
         scores = [candidate.score for candidate in self.ranked[:2]]
@@ -198,7 +204,7 @@ def _with_read_values(outline: Solution, pages: Sequence[ParsedPassage]) -> Solu
     """Compare the values that the encoder reads, too, where two values were chosen among many; if that decides nothing,
     the two remain."""
     parsed, verdict = outline.parsed, outline.verdict
-    if parsed.comparison is None or verdict is None or verdict.probability == 1.0:
+    if parsed.comparison is None or verdict is None or (verdict.answer and verdict.probability == 1.0):
         return outline
     read = compare(parsed, parsed.comparison, pages[:_MAX_COMPARED], read=True)
     if verdict.answer and not read.answer:

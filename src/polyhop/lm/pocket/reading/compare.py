@@ -86,8 +86,10 @@ def compare(
     is_value = comparison.how in ("choice", "truth", "same") and comparison.what not in ("name", "life")
     if is_value and not via and None in (first.value, second.value):
         first, second, outcome, probability = _measured(parsed, comparison, pages, first, second, read)
-    if not outcome:  # also a draw: "in 2019" and "in 2019" may not be the same day
+    if not outcome:  # also a draw: over articles "in 2019" and "in 2019" may not be the same day
         answer = _decide(parsed, comparison, first, second)
+        if answer is None and read and comparison.how == "choice" and _are_equal(first, second):
+            answer = "both"
     elif comparison.how == "choice":
         answer = ("both", first.name, second.name)[outcome]
     else:
@@ -229,6 +231,12 @@ def _first_wins(comparison: Comparison, first: str, second: str) -> int | None:
             return None if a.date and not (a.date.day and b.date and b.date.day) else 0
         return -sign if lower else sign
     return None
+
+
+def _are_equal(first: Side, second: Side) -> bool:
+    """True if the values of both sides are known, and the same as far as they are stated."""
+    pairs = _alike(first.value or "", second.value or "")
+    return any(less(a, b) is None and a[2:] == b[2:] for a, b in pairs)
 
 
 def _alike(first: str, second: str) -> list[tuple[Quantity, Quantity]]:

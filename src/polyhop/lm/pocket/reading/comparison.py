@@ -64,7 +64,7 @@ _DESCRIBED = (
 )
 _PREPOSITIONS = "in|at|on|over|under|by|for|with|from|to|among|during"
 _POINTING = r"(?:(?:that|those|the ones?|the two|the other) )?(?-i:(?:of|" + _PREPOSITIONS + r") )?"
-_BETWEEN = re.compile(rf",? (?P<word>or|and|&) (?:is |was )?{_POINTING}(?:{_DESCRIBED})?", re.IGNORECASE)
+_BETWEEN = re.compile(rf",? (?P<word>or|and|&|vs\.?|versus|/) (?:is |was )?{_POINTING}(?:{_DESCRIBED})?", re.IGNORECASE)
 _AUXILIARY = r"(?:is|was|are|were|do|does|did|has|have|had|can|will|would|should|must|may)"
 _LEFT, _RIGHT = (rf"(?P<{side}>[^,:;–—?]{{2,60}}?)" for side in ("left", "right"))
 _ASKING = r"(?:which|who|what|whose)\b"
@@ -76,7 +76,8 @@ _PLAIN = tuple(
         rf"(?:[,:;–—]|\bbetween) {_LEFT},? (?P<word>or|and) {_RIGHT}\?$",
         rf"^.{{0,300}} (?:{_PREPOSITIONS}) {_LEFT} (?P<word>or) (?:{_PREPOSITIONS}) {_RIGHT}\?$",
         rf"\b(?:of|between) {_LEFT} (?P<word>and|or) {_RIGHT}[,:]? {_ASKING}",
-        rf"^{_LEFT} (?P<word>or) {_RIGHT} ?[,:–—-] ?{_ASKING}",
+        rf"^{_LEFT} (?P<word>or|vs\.?|versus) {_RIGHT} ?[,:–—-] ?{_ASKING}",
+        rf"\bcompar(?:e|ing) {_LEFT},? (?P<word>with|to|against|and) {_RIGHT} ?[,:;–—-]",
     )
 )
 _AFTER_AUXILIARY = re.compile(
@@ -84,6 +85,12 @@ _AFTER_AUXILIARY = re.compile(
 )
 _TRUTH = re.compile(
     rf"^{_AUXILIARY} (?P<rest>[^,:?]{{4,150}}) (?P<word>than|before|after) (?P<right>[^,:?]{{2,60}})\?*$", re.IGNORECASE
+)
+# The other answer at the end of a question of yes or no: "… than Bergen, or fewer?"
+_OR_NOT = re.compile(
+    r",? or (?:(?:is|was|are|were|do|does|did|has|have) (?:it|they|he|she) (?:have )?)?"
+    r"(?:not|less|more|vice versa|the other way a?round|(?-i:[a-z]+er))(?=\?*$)",
+    re.IGNORECASE,
 )
 # A comparative that no table has: "is saltier".
 _COMPARATIVE = re.compile(r"\b(?:is|was|are|were) ([a-z]{2,}er)\b", re.IGNORECASE)
@@ -114,8 +121,10 @@ def find_comparison(text: str, yes_or_no: bool) -> Comparison | None:
     if not wins and word == "or" and (other := _COMPARATIVE.search(rest)):
         wins = {} if other[1].lower() in _NO_COMPARATIVE else {"*": 1, "number": 1}
     if "*" in wins:
-        likely = [dimension for dimension, pattern in measures().dimensions.items() if _says(pattern, rest)]
-        wins = {**dict.fromkeys(likely, wins["*"]), **wins}
+        named = [dimension for dimension, pattern in measures().dimensions.items() if _says(pattern, rest)]
+        wins = {**dict.fromkeys(named, wins["*"]), **wins}
+        if named:  # what "costs more" is not decided by weights
+            del wins["*"]
     if "length" in wins and "date" in wins and not _says("|".join(measures().ending), rest):
         wins["date"] = -wins["date"]  # what is there longer began first
     how, what = "choice", _fact(rest, wins) if wins else "terms"
@@ -198,6 +207,7 @@ def measure_words(rest: str, *options: str) -> dict[str, float]:
 
 def _truth(text: str) -> tuple[str, str, str] | None:
     """The two things of "Is A older than B?", and the word between them."""
+    text = _OR_NOT.sub("", text)
     found = _TRUTH.match(text)
     if found is None or " or " in text:
         return None
@@ -227,7 +237,7 @@ def _options(text: str) -> tuple[str, str, str] | None:
         if left and right and right[0] - match.end() <= 4 and match.start() - left[1] <= 1:
             if _NUMBERED.match(text, right[0]):
                 continue
-            word = "or" if match["word"].lower() == "or" else "and"
+            word = "and" if match["word"].lower() in ("and", "&") else "or"
             first = _after_same(text[match.start("word") : right[0]], text[slice(*left)])
             found.append((_unlisted(_HEAD.sub("", first), text[slice(*right)]), text[slice(*right)], word))
     if not found:
@@ -235,10 +245,12 @@ def _options(text: str) -> tuple[str, str, str] | None:
     choices = [option for option in found if option[2] == "or"]
     if choices:
         return choices[-1]
-    asks_both = re.search(r"\b(?:both|same|common|mutual|share|between|of the two)\b", text, re.IGNORECASE)
+    asks_both = re.search(r"\b(?:both|same|common|mutual|share|between|among|of the two)\b", text, re.IGNORECASE)
     plural = re.match(r"(?:of|are|were|do|did|have|has|can)\b", text, re.IGNORECASE)
     starts = found and text.startswith(found[0][0])
-    return found[0] if found and (asks_both or plural or starts) else None
+    the_more = found and re.search(rf"\bthe (?P<word>\w+) of (?:the )?{re.escape(found[0][0])}\b", text, re.IGNORECASE)
+    compares = the_more and the_more["word"].lower() in measures().wins
+    return found[0] if found and (asks_both or plural or starts or compares) else None
 
 
 def _after_same(between: str, left: str) -> str:
@@ -258,7 +270,8 @@ def _plain_options(text: str) -> Iterator[tuple[str, str, str]]:
     """Two things of which one at least has no capital, by where they stand."""
     for pattern in _PLAIN:
         for match in pattern.finditer(text):
-            yield _HEAD.sub("", match["left"]), _HEAD.sub("", match["right"]), match["word"].lower()
+            asks_both = match["word"].lower() == "and" and not match[0].lower().startswith("compar")
+            yield _HEAD.sub("", match["left"]), _HEAD.sub("", match["right"]), "and" if asks_both else "or"
             return
     found = _AFTER_AUXILIARY.search(text)
     if found is None or not (found.start() == 0 or found["word"].lower() == "or"):

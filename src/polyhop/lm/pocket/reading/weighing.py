@@ -84,6 +84,8 @@ def weigh_answers(question: str, passages: Sequence[Passage], paths: Sequence[Pa
         return _claimed(question, passages, whole)._replace(paths=alone)
     if whole.verdict and whole.is_guess:
         return WeighedAnswer(whole.verdict.answer, whole, whole.verdict.probability, paths=alone)
+    if whole.is_undecided:
+        return WeighedAnswer(None, whole, 0.0, paths=alone)
     if whole.complete and not whole.is_cell:
         return _as_read(whole, alone)
     return _weigh_documents(question, passages, whole)._replace(paths=alone)

@@ -35,7 +35,8 @@ def answer_from_passages(
     """Answer a question from passages, or the accepted paths that they are on, with a rationale and a confidence."""
     weighed = weigh_answers(question, passages, paths)
     answer = weighed.answer or UNKNOWN
-    rationale = None if weighed.answer is None else _rationale(weighed.solution)
+    open_question = weighed.answer is None and not weighed.solution.is_undecided
+    rationale = None if open_question else _rationale(weighed.solution)
     confidence = max(MIN_CONFIDENCE, round(correct_probability(question, passages, weighed), 3))
     return {"rationale": rationale, "answer": answer, ANSWER_CONFIDENCE: (answer, confidence)}
 
@@ -43,7 +44,8 @@ def answer_from_passages(
 def _rationale(solution: Solution) -> str | None:
     """The steps of a chain, the two values of a comparison, or the sentence of the answer."""
     if solution.verdict:
-        return "; ".join(f"{side.name}: {side.value}" for side in solution.verdict.sides if side.value) or None
+        sides = [(side.name, side.value or "no value found") for side in solution.verdict.sides]
+        return "; ".join(f"{name}: {value}" for name, value in sides)
     steps = [f"{hop.subject} – {hop.step.relation}: {hop.value.text}" for hop in solution.hops if hop.value]
     if steps:
         return "; ".join(steps)
