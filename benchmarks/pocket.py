@@ -9,7 +9,8 @@ DATA as in ``benchmarks/pocket_data.py``. The parts:
   passages in the first k, with its 95 % bootstrap interval; the ceiling of ``hops``, the share of gold passages among
   those of its first search and of its scored paths; ms per question. The first use of vectors encodes the whole corpus.
 * ``answers``: EM, F1 and recall of every method with ``pocket``, its calls, and seconds per question, in sequence.
-  ``METHOD@RETRIEVER`` in ``--methods`` replaces the method's own retriever; ``gold passages`` reads only these.
+  ``METHOD@RETRIEVER`` in ``--methods`` replaces the method's own retriever; ``gold passages`` reads only these;
+  ``METHOD without rules`` compares no values by rules and follows no relations.
 * ``calibration``: AUROC and ECE of confidences, where right means an EM of 1: of the answers of some methods; of the
   reader's most confident span over gold passages and over those that ``hops`` read; and of its span over one passage at
   a time for single-hop sub-questions, with the threshold of best F1 and the result of the threshold in use.
@@ -34,7 +35,7 @@ from typing import Any
 
 import orjson
 from benchmarks.pocket_data import SETS, SPLITS, Split, all_gold, is_enough, load, paths, there
-from benchmarks.pocket_parts import GOLD, Figures, Job, fresh
+from benchmarks.pocket_parts import GOLD, NO_RULES, Figures, Job, fresh
 from benchmarks.pocket_tables import ALL, ONE_BY_ONE, READERS, Row, bars, best, tables
 
 from benchmarks import pocket_parts as parts
@@ -191,8 +192,8 @@ def main() -> int:
     usual = [name for name, method in methods().items() if method.family != "control"]
     named = given.methods.split(",") if given.methods else [*usual, GOLD]
     for what in named:
-        if what != GOLD:
-            method_named(what.partition("@")[0])
+        if (method := what.removesuffix(NO_RULES)) != GOLD:
+            method_named(method.partition("@")[0])
     results = Results(given.out, {"split": given.split, "limit": given.limit, "network": fingerprint()})
     sets = [name for name in there(given.data) if not given.only or name in given.only]
     bench = Bench(

@@ -14,13 +14,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Self, TypeAlias, TypeVar
+from unittest.mock import patch
 
 import numpy as np
 from training.examples import steps_of
@@ -48,6 +49,9 @@ T = TypeVar("T")
 RECALL_AT = (2, 5, 10, 20)
 GOLD = "gold passages"
 """Stands for a method: reading the gold passages, an upper bound for all methods up to chance."""
+NO_RULES = " without rules"
+"""After a method: answering without the rules for comparisons and chains of relations."""
+_RULES: dict[str, Any] = {"question.find_comparison": None, "answer.decompose": [], "answer.settle": None}  # and what finds nothing
 HITS = 2  # that a single question is read off
 BATCH = 20  # paths that are looked at together
 CROWD = 16  # questions under way at once, where what is said must not hang on it
@@ -137,15 +141,16 @@ class Timed:
 
 
 def answers(job: Job) -> Figures:
-    """Return a method's answers, their costs and confidences; ``METHOD@RETRIEVER`` replaces its retriever."""
-    method, options = job.what, dict[str, Any]()
-    if job.what == GOLD:
+    """Return a method's answers, their costs and confidences; ``METHOD@RETRIEVER`` replaces its retriever, and a method
+    ``NO_RULES`` answers without them."""
+    method, options = job.what.removesuffix(NO_RULES), dict[str, Any]()
+    if method == GOLD:
         gold = {question.text: job.gold(question) for question in job.questions}
         method, options = "one-r", {"retriever": lambda query, k: gold[query]}
-    elif "@" in job.what:
-        method, _, options["retriever"] = job.what.partition("@")
+    elif "@" in method:
+        method, _, options["retriever"] = method.partition("@")
     encoder()
-    with Timed() as timed:
+    with Timed() as timed, without_rules() if job.what.endswith(NO_RULES) else nullcontext():
         report = answered(job, method, concurrency=1, **options)
     n, metric = max(1, len(report.rows)), {"F1": "f1", "EM": "em", "R@5": "recall_mean@5"}
     scores = {name: report.metrics[of].to_dict() for name, of in metric.items() if of in report.metrics}
@@ -160,6 +165,16 @@ def answers(job: Job) -> Figures:
         "MB": peak_mb(),
         "predictions": [_predicted(row) for row in report.rows],
     }
+
+
+@contextmanager
+def without_rules() -> Iterator[None]:
+    """Turn off the rules that compare two values and follow chains of relations; the encoder and the linear models
+    beside it are left."""
+    with ExitStack() as stack:
+        for rule, nothing in _RULES.items():
+            stack.enter_context(patch(f"polyhop.lm.pocket.reading.{rule}", return_value=nothing))
+        yield
 
 
 def answered(job: Job, method: str, questions: Sequence[Question] | None = None, **options: Any) -> Report:
