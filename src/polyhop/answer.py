@@ -79,12 +79,10 @@ class Answer:
         object.__setattr__(self, "supported", self.support == "supported")
 
     def __str__(self) -> str:
-        """The answer with its citations and how far to trust it, in a few lines."""
+        """The answer with its citations and how far to trust it, or an abstention with the nearest passages, in a few
+        lines."""
         sure = f"  ({said})" if (said := trust(self)) else ""
-        lines = [f"{printable_lines(in_words(self))}{sure}"]
-        return "\n".join(
-            [*lines, *(f"{cited.marks} {title_and_location(cited.passage)}" for cited in references(self))]
-        )
+        return "\n".join([f"{printable_lines(in_words(self))}{sure}", *map(" ".join, _sources(self))])
 
     def _repr_html_(self) -> str:
         return as_html(self)
@@ -101,9 +99,16 @@ class Answer:
         cited = {citation.passage_id for citation in self.citations}
         return tuple(passage for passage in (*self.passages, *self.only_read) if passage.id not in cited)
 
+    @property
+    def nearest(self) -> tuple[Passage, ...]:
+        """The passages to show of an answer without citations, at most ``MAX_NEAREST``; none if it cites any."""
+        return () if self.citations else self.not_cited[:MAX_NEAREST]
+
     def to_dict(self, *, with_trace: bool = True) -> dict[str, Any]:
-        """Return everything as JSON-ready values. ``passages`` are the ranked ones, then those that were only read."""
+        """Return everything as JSON-ready values. ``passages`` are the ranked ones, then those that were only read;
+        each says whether it was ``read`` and is ``cited``."""
         cited = {citation.passage_id for citation in self.citations}
+        read = {passage.id for passage in self.trace.read} if self.trace else set()
         return {
             "answer": self.text,
             "content": self.content,
@@ -113,7 +118,9 @@ class Answer:
             "quotation": asdict(self.quotation) if self.quotation else None,
             "abstained": self.abstained,
             "parsed": self.parsed,
-            "passages": [{**p.to_dict(), "cited": p.id in cited} for p in (*self.passages, *self.only_read)],
+            "passages": [
+                {**p.to_dict(), "cited": p.id in cited, "read": p.id in read} for p in (*self.passages, *self.only_read)
+            ],
             "evidence": [
                 {
                     "passages": [passage.id for passage in piece.passages],
@@ -278,13 +285,18 @@ def with_references(answer: Answer) -> str:
     <BLANKLINE>
     - [1] Mill \\[film\\]
     """
-    if answer.abstained:
-        titles = [("nearest:", title_and_location(passage)) for passage in answer.not_cited[:MAX_NEAREST]]
-    else:
-        titles = [(cited.marks, title_and_location(cited.passage)) for cited in references(answer)]
-    lines = (f"- {marks} {in_markdown(title)}" for marks, title in titles)
+    lines = (f"- {marks} {in_markdown(title)}" for marks, title in _sources(answer))
     words = _LOADING.sub(lambda mark: "\\" + mark[0], in_words(answer))
     return "\n\n".join(filter(None, (words, "\n".join(lines))))
+
+
+def _sources(answer: Answer) -> list[tuple[str, str]]:
+    """Return the marks and title of each reference of an answer; of an abstention, those of the nearest passages."""
+    if not answer.abstained:
+        return [(cited.marks, title_and_location(cited.passage)) for cited in references(answer)]
+    nearest = [("nearest:", title_and_location(passage)) for passage in answer.nearest]
+    more = len(answer.not_cited) - len(nearest)
+    return [*nearest, *([("and", f"{more:,} more")] if more else [])]
 
 
 def in_words(answer: Answer) -> str:
@@ -356,10 +368,15 @@ def confidence(answer: Answer, final: Output | Completion | None) -> float | Non
 
 
 def as_html(answer: Answer) -> str:
-    """Return an answer as HTML for a notebook: its text, its references and its steps, all escaped."""
+    """Return an answer as HTML for a notebook: its text, its references (of an abstention, the nearest passages) and
+    its steps, all escaped."""
     parts = [f"<p><b>{_html(in_words(answer))}</b> <small>{_html(trust(answer))}</small></p>"]
     if cited := references(answer):
         parts.append(f"<ul>{''.join(map(_reference_html, cited))}</ul>")
+    elif answer.abstained and answer.nearest:
+        more = len(answer.not_cited) - len(answer.nearest)
+        passages = "".join(_reference_html(Reference((), passage)) for passage in answer.nearest)
+        parts.append(f"Nearest passages:<ul>{passages}{f'<li>and {more:,} more</li>' if more else ''}</ul>")
     if answer.trace and (steps := _steps_html(answer.trace, None)):
         cost = f"{counted(answer.usage.calls, 'model calls')}, {counted(answer.usage.searches, 'searches')}"
         parts.append(f"<details><summary>Steps: {cost}</summary>{steps}</details>")
