@@ -79,10 +79,11 @@ class Answer:
         object.__setattr__(self, "supported", self.support == "supported")
 
     def __str__(self) -> str:
-        """The answer with its citations and how far to trust it, or an abstention with the nearest passages, in a few
-        lines."""
+        """The answer and how far to trust it, with its references, in a few lines."""
         sure = f"  ({said})" if (said := trust(self)) else ""
-        return "\n".join([f"{printable_lines(in_words(self))}{sure}", *map(" ".join, _sources(self))])
+        cited, more = _sources(self)
+        titles = (f"{each.marks} {title_and_location(each.passage)}" for each in cited)
+        return "\n".join(filter(None, [f"{printable_lines(in_words(self))}{sure}", *titles, more]))
 
     def _repr_html_(self) -> str:
         return as_html(self)
@@ -122,11 +123,7 @@ class Answer:
                 {**p.to_dict(), "cited": p.id in cited, "read": p.id in read} for p in (*self.passages, *self.only_read)
             ],
             "evidence": [
-                {
-                    "passages": [passage.id for passage in piece.passages],
-                    "answer": piece.answer,
-                    "analysis": piece.analysis,
-                }
+                {"passages": [p.id for p in piece.passages], "answer": piece.answer, "analysis": piece.analysis}
                 for piece in self.evidence
             ],
             "citations": [
@@ -156,8 +153,8 @@ class Reference(NamedTuple):
 
     @property
     def marks(self) -> str:
-        """The numbers as a text shows them: [1][3]."""
-        return "".join(f"[{marker}]" for marker in self.markers)
+        """The numbers as a text shows them: [1][3]; of a passage that is only near, that."""
+        return "".join(f"[{marker}]" for marker in self.markers) or "nearest:"
 
 
 def cite(answer: Answer, read: Sequence[Passage] = ()) -> tuple[Citation, ...]:
@@ -203,13 +200,11 @@ def with_citations(answer: Answer, trace: Trace) -> Answer:
 
 def completed(answer: Answer, final: Output | None, trace: Trace, usage: Usage, checked: Checked) -> Answer:
     """Complete an answer with its confidence, support, trace and usage. ``final``: the output of the last call."""
-    own = signals_of(answer, final)
-    sure = own.get("probability", own.get("agreement")) if answer.text else None
     parsed = final is None or final.parsed or answer.text not in ("", final.own_answer)
-    signals = {**checked.signals, **own}
+    signals = {**checked.signals, **signals_of(answer, final)}
     return replace(
-        answer, confidence=sure, support=checked.support, quotation=checked.quotation, signals=signals, parsed=parsed,
-        trace=trace, usage=usage,
+        answer, confidence=confidence(answer, final), support=checked.support, quotation=checked.quotation,
+        signals=signals, parsed=parsed, trace=trace, usage=usage,
     )  # fmt: skip
 
 
@@ -285,18 +280,19 @@ def with_references(answer: Answer) -> str:
     <BLANKLINE>
     - [1] Mill \\[film\\]
     """
-    lines = (f"- {marks} {in_markdown(title)}" for marks, title in _sources(answer))
+    cited, more = _sources(answer)
+    lines = [f"- {each.marks} {in_markdown(title_and_location(each.passage))}" for each in cited]
+    lines += [f"- {more}"] if more else []
     words = _LOADING.sub(lambda mark: "\\" + mark[0], in_words(answer))
     return "\n\n".join(filter(None, (words, "\n".join(lines))))
 
 
-def _sources(answer: Answer) -> list[tuple[str, str]]:
-    """Return the marks and title of each reference of an answer; of an abstention, those of the nearest passages."""
+def _sources(answer: Answer) -> tuple[list[Reference], str]:
+    """Return the references of an answer; of an abstention, the nearest passages, with how many more there are."""
     if not answer.abstained:
-        return [(cited.marks, title_and_location(cited.passage)) for cited in references(answer)]
-    nearest = [("nearest:", title_and_location(passage)) for passage in answer.nearest]
-    more = len(answer.not_cited) - len(nearest)
-    return [*nearest, *([("and", f"{more:,} more")] if more else [])]
+        return references(answer), ""
+    more = len(answer.not_cited) - len(answer.nearest)
+    return [Reference((), passage) for passage in answer.nearest], f"and {more:,} more" if more else ""
 
 
 def in_words(answer: Answer) -> str:
@@ -368,15 +364,10 @@ def confidence(answer: Answer, final: Output | Completion | None) -> float | Non
 
 
 def as_html(answer: Answer) -> str:
-    """Return an answer as HTML for a notebook: its text, its references (of an abstention, the nearest passages) and
-    its steps, all escaped."""
+    """Return an answer as HTML for a notebook: its text, its references or nearest passages and its steps, escaped."""
     parts = [f"<p><b>{_html(in_words(answer))}</b> <small>{_html(trust(answer))}</small></p>"]
-    if cited := references(answer):
-        parts.append(f"<ul>{''.join(map(_reference_html, cited))}</ul>")
-    elif answer.abstained and answer.nearest:
-        more = len(answer.not_cited) - len(answer.nearest)
-        passages = "".join(_reference_html(Reference((), passage)) for passage in answer.nearest)
-        parts.append(f"Nearest passages:<ul>{passages}{f'<li>and {more:,} more</li>' if more else ''}</ul>")
+    cited, more = _sources(answer)
+    parts += [f"<ul>{''.join(map(_reference_html, cited))}</ul>{more}"] if cited else []
     if answer.trace and (steps := _steps_html(answer.trace, None)):
         cost = f"{counted(answer.usage.calls, 'model calls')}, {counted(answer.usage.searches, 'searches')}"
         parts.append(f"<details><summary>Steps: {cost}</summary>{steps}</details>")
@@ -398,9 +389,8 @@ def _steps_html(trace: Trace, parent: int | None) -> str:
     items = []
     for step in trace.children(parent):
         if isinstance(step, Branch):
-            items.append(
-                f"<li>{_html(step.label)} <i>{_html(step.verdict or '')}</i>{_steps_html(trace, step.id)}</li>"
-            )
+            verdict = f"<i>{_html(step.verdict or '')}</i>"
+            items.append(f"<li>{_html(step.label)} {verdict}{_steps_html(trace, step.id)}</li>")
         elif isinstance(step, Searched):
             items.append(f"<li>search: {_html(step.query)}</li>")
     return f"<ul>{''.join(items)}</ul>" if items else ""
