@@ -25,6 +25,7 @@ prints
     - nearest: Lighthouses › Eddystone (lighthouses.md)
     - nearest: Lighthouses › Cordouan (lighthouses.md)
     - nearest: Augustin Fresnel (people/fresnel.md)
+    - and 1 more
 """
 
 import tempfile

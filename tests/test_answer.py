@@ -94,6 +94,19 @@ async def test_an_answer_prints_in_a_few_lines() -> None:
     assert str(Answer("", abstained=True)) == NO_ANSWER
 
 
+def test_an_abstention_shows_the_nearest_passages() -> None:
+    passages = (FILM, MAN, FERRY, Passage("<b>", "<b>", "b"), Passage("c", "C", "c"))
+    answer = Answer("", passages, abstained=True)
+    assert str(answer).splitlines() == [
+        NO_ANSWER, "nearest: Dark Mill (film)", "nearest: Rolf Anders", "nearest: Ferry", "and 2 more",
+    ]  # fmt: skip
+    assert with_references(answer).endswith("- nearest: Ferry\n- and 2 more")
+    shown = answer._repr_html_()
+    assert re.findall(r"<b>([^<]*)</b>", shown) == [NO_ANSWER, "Dark Mill (film)", "Rolf Anders", "Ferry"]
+    assert shown.endswith("</ul>and 2 more</div>")
+    assert replace(SHORT, citations=cite(SHORT)).nearest == ()
+
+
 async def test_a_notebook_shows_the_answer_its_passages_and_its_tree() -> None:
     shown = (await answered("tor", "qa"))._repr_html_()
     assert shown.count("<mark>") >= 1

@@ -79,12 +79,11 @@ class Answer:
         object.__setattr__(self, "supported", self.support == "supported")
 
     def __str__(self) -> str:
-        """The answer with its citations and how far to trust it, in a few lines."""
+        """The answer and how far to trust it, with its references, in a few lines."""
         sure = f"  ({said})" if (said := trust(self)) else ""
-        lines = [f"{printable_lines(in_words(self))}{sure}"]
-        return "\n".join(
-            [*lines, *(f"{cited.marks} {title_and_location(cited.passage)}" for cited in references(self))]
-        )
+        cited, more = _sources(self)
+        titles = (f"{each.marks} {title_and_location(each.passage)}" for each in cited)
+        return "\n".join(filter(None, [f"{printable_lines(in_words(self))}{sure}", *titles, more]))
 
     def _repr_html_(self) -> str:
         return as_html(self)
@@ -101,9 +100,16 @@ class Answer:
         cited = {citation.passage_id for citation in self.citations}
         return tuple(passage for passage in (*self.passages, *self.only_read) if passage.id not in cited)
 
+    @property
+    def nearest(self) -> tuple[Passage, ...]:
+        """The passages to show of an answer without citations, at most ``MAX_NEAREST``; none if it cites any."""
+        return () if self.citations else self.not_cited[:MAX_NEAREST]
+
     def to_dict(self, *, with_trace: bool = True) -> dict[str, Any]:
-        """Return everything as JSON-ready values. ``passages`` are the ranked ones, then those that were only read."""
+        """Return everything as JSON-ready values. ``passages`` are the ranked ones, then those that were only read;
+        each says whether it was ``read`` and is ``cited``."""
         cited = {citation.passage_id for citation in self.citations}
+        read = {passage.id for passage in self.trace.read} if self.trace else set()
         return {
             "answer": self.text,
             "content": self.content,
@@ -113,13 +119,11 @@ class Answer:
             "quotation": asdict(self.quotation) if self.quotation else None,
             "abstained": self.abstained,
             "parsed": self.parsed,
-            "passages": [{**p.to_dict(), "cited": p.id in cited} for p in (*self.passages, *self.only_read)],
+            "passages": [
+                {**p.to_dict(), "cited": p.id in cited, "read": p.id in read} for p in (*self.passages, *self.only_read)
+            ],
             "evidence": [
-                {
-                    "passages": [passage.id for passage in piece.passages],
-                    "answer": piece.answer,
-                    "analysis": piece.analysis,
-                }
+                {"passages": [p.id for p in piece.passages], "answer": piece.answer, "analysis": piece.analysis}
                 for piece in self.evidence
             ],
             "citations": [
@@ -149,8 +153,8 @@ class Reference(NamedTuple):
 
     @property
     def marks(self) -> str:
-        """The numbers as a text shows them: [1][3]."""
-        return "".join(f"[{marker}]" for marker in self.markers)
+        """The numbers as a text shows them: [1][3]; of a passage that is only near, that."""
+        return "".join(f"[{marker}]" for marker in self.markers) or "nearest:"
 
 
 def cite(answer: Answer, read: Sequence[Passage] = ()) -> tuple[Citation, ...]:
@@ -196,13 +200,11 @@ def with_citations(answer: Answer, trace: Trace) -> Answer:
 
 def completed(answer: Answer, final: Output | None, trace: Trace, usage: Usage, checked: Checked) -> Answer:
     """Complete an answer with its confidence, support, trace and usage. ``final``: the output of the last call."""
-    own = signals_of(answer, final)
-    sure = own.get("probability", own.get("agreement")) if answer.text else None
     parsed = final is None or final.parsed or answer.text not in ("", final.own_answer)
-    signals = {**checked.signals, **own}
+    signals = {**checked.signals, **signals_of(answer, final)}
     return replace(
-        answer, confidence=sure, support=checked.support, quotation=checked.quotation, signals=signals, parsed=parsed,
-        trace=trace, usage=usage,
+        answer, confidence=confidence(answer, final), support=checked.support, quotation=checked.quotation,
+        signals=signals, parsed=parsed, trace=trace, usage=usage,
     )  # fmt: skip
 
 
@@ -278,13 +280,19 @@ def with_references(answer: Answer) -> str:
     <BLANKLINE>
     - [1] Mill \\[film\\]
     """
-    if answer.abstained:
-        titles = [("nearest:", title_and_location(passage)) for passage in answer.not_cited[:MAX_NEAREST]]
-    else:
-        titles = [(cited.marks, title_and_location(cited.passage)) for cited in references(answer)]
-    lines = (f"- {marks} {in_markdown(title)}" for marks, title in titles)
+    cited, more = _sources(answer)
+    lines = [f"- {each.marks} {in_markdown(title_and_location(each.passage))}" for each in cited]
+    lines += [f"- {more}"] if more else []
     words = _LOADING.sub(lambda mark: "\\" + mark[0], in_words(answer))
     return "\n\n".join(filter(None, (words, "\n".join(lines))))
+
+
+def _sources(answer: Answer) -> tuple[list[Reference], str]:
+    """Return the references of an answer; of an abstention, the nearest passages, with how many more there are."""
+    if not answer.abstained:
+        return references(answer), ""
+    more = len(answer.not_cited) - len(answer.nearest)
+    return [Reference((), passage) for passage in answer.nearest], f"and {more:,} more" if more else ""
 
 
 def in_words(answer: Answer) -> str:
@@ -356,10 +364,10 @@ def confidence(answer: Answer, final: Output | Completion | None) -> float | Non
 
 
 def as_html(answer: Answer) -> str:
-    """Return an answer as HTML for a notebook: its text, its references and its steps, all escaped."""
+    """Return an answer as HTML for a notebook: its text, its references or nearest passages and its steps, escaped."""
     parts = [f"<p><b>{_html(in_words(answer))}</b> <small>{_html(trust(answer))}</small></p>"]
-    if cited := references(answer):
-        parts.append(f"<ul>{''.join(map(_reference_html, cited))}</ul>")
+    cited, more = _sources(answer)
+    parts += [f"<ul>{''.join(map(_reference_html, cited))}</ul>{more}"] if cited else []
     if answer.trace and (steps := _steps_html(answer.trace, None)):
         cost = f"{counted(answer.usage.calls, 'model calls')}, {counted(answer.usage.searches, 'searches')}"
         parts.append(f"<details><summary>Steps: {cost}</summary>{steps}</details>")
@@ -381,9 +389,8 @@ def _steps_html(trace: Trace, parent: int | None) -> str:
     items = []
     for step in trace.children(parent):
         if isinstance(step, Branch):
-            items.append(
-                f"<li>{_html(step.label)} <i>{_html(step.verdict or '')}</i>{_steps_html(trace, step.id)}</li>"
-            )
+            verdict = f"<i>{_html(step.verdict or '')}</i>"
+            items.append(f"<li>{_html(step.label)} {verdict}{_steps_html(trace, step.id)}</li>")
         elif isinstance(step, Searched):
             items.append(f"<li>search: {_html(step.query)}</li>")
     return f"<ul>{''.join(items)}</ul>" if items else ""

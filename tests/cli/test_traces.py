@@ -29,7 +29,7 @@ from polyhop.cli.show import Entry, clean
 from polyhop.cli.summaries import describe_ask, describe_note, excerpt
 from polyhop.cli.traces import critical_line
 from polyhop.trace import Ask, Note
-from polyhop.types import Citation, Evidence, Passage
+from polyhop.types import Citation, Evidence, Passage, Quotation
 from tests.kit.method_families import FAMILIES, answered
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "terminal"
@@ -99,6 +99,27 @@ async def test_a_budget_that_ended_it_is_reported() -> None:
     assert "■ budget spent: max_calls" in shown
     assert "cut short" in shown
     assert "cut short" not in drawn(await answered("ircot"))  # its turns have no verdicts
+
+
+async def test_what_contradicts_an_answer_is_quoted() -> None:
+    answer = await answered("tor")
+    cited = answer.citations[0].passage_id
+    quotation = Quotation(cited, 0, 4, "He was born in Ulm.", "Ulm")
+    shown = drawn(replace(answer, support="contradicted", quotation=quotation), show_trace=False)
+    assert "give another answer: Ulm.\nContradicted by “He was born in Ulm.” [1]\n" in shown
+    assert "by “" not in drawn(replace(answer, support="not verified", quotation=quotation), show_trace=False)
+
+
+async def test_passages_that_were_only_found_are_told_from_those_read() -> None:
+    answer = await answered("tor")
+    found = tuple(Passage(f"new{number}", f"New {number}", "") for number in range(7))
+    shown = drawn(replace(answer, passages=(*answer.passages, *found)), show_trace=False)
+    assert "Read, not cited: Ferry\n" in shown
+    assert "Found, not read: New 0; New 1; New 2; New 3; New 4; and 2 more\n" in shown
+    unread = {row["id"] for row in replace(answer, passages=found).to_dict()["passages"] if not row["read"]}
+    assert unread == {passage.id for passage in found}
+    abstention = replace(answer, abstained=True, citations=(), passages=found)
+    assert re.search(r"Nearest passages:\nNew 0\n.*New 2\n.*and \d more\n", drawn(abstention, show_trace=False), re.S)
 
 
 # --- what a terminal must never be sent ---------------------------------------------------------------------------

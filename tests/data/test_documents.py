@@ -10,6 +10,7 @@ import pytest
 
 from polyhop.common.progress import show_progress
 from polyhop.data.converting import converter
+from polyhop.data.converting.encodings import decode_text
 from polyhop.data.corpora import corpus_of_files, open_corpus
 from polyhop.data.questions import open_questions
 from polyhop.errors import DataError, MissingExtra
@@ -120,6 +121,27 @@ def test_an_encoding_is_guessed_and_named(tmp_path: Path) -> None:
     left_out = "binary.txt (not a text: it holds zero bytes)"
     guessed = "bare.txt (UTF-16), odd.py (Latin-1), west.txt (Windows-1252)"
     assert corpus.summary == f"5 files, 5 passages; left out: {left_out}; encoding guessed: {guessed}"
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "name"),
+    [
+        ("Директор завода Иван Петров живёт в Казани.", "cp1251", "Windows-1251"),
+        ("Директор завода Иван Петров живёт в Казани.", "koi8-r", "KOI8-R"),
+        ("The plant's director is Иван Петров from Казань.", "cp1251", "Windows-1251"),
+        ("Ο διευθυντής είναι ο Γιώργος από την Αθήνα.", "cp1253", "Windows-1253"),
+        ("会社の社長は田中さんです。東京に住んでいます。", "shift-jis", "Shift-JIS"),
+        ("公司的總經理是王偉，他住在臺北。", "big5", "Big5"),
+        ("Informação e direção: “É” — «œ».", "cp1252", "Windows-1252"),
+        ("Óþægindi. Hääyö. Å Ä Ö.", "cp1252", "Windows-1252"),
+        (f"A line of an old readme.\n{'─' * 40}", "cp437", "Windows-1252"),
+    ],
+)
+def test_the_encoding_of_another_script_is_guessed(text: str, encoding: str, name: str) -> None:
+    data = text.encode(encoding)
+    read, guess = decode_text(data)
+    assert guess == name
+    assert read == (text if encoding != "cp437" else data.decode("cp1252"))
 
 
 def test_one_document_that_cannot_be_read_is_an_error_in_a_folder_it_is_left_out(tmp_path: Path) -> None:
@@ -244,15 +266,28 @@ def test_every_command_reports_skipped_files_each_time(mixed: Path, tmp_path: Pa
     (tmp_path / "plain").mkdir()
     (tmp_path / "plain" / "a.txt").write_text("Ada was born in London.")
     assert "1 file, 1 passage\n" in cli("index", "build", tmp_path / "plain", "--out", tmp_path / "other").err
-    assert "1 file" not in cli("search", tmp_path / "plain", "Ada").err
 
 
-async def test_a_server_logs_what_is_left_out(mixed: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_server_logs_what_is_left_out_or_guessed(mixed: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (mixed / "west.txt").write_bytes(b"caf\xe9")
     service = Service({"mixed": open_corpus(mixed)}, method="one-r", lm="pocket")
     await service.open()
     (record,) = [record for record in caplog.records if "left out" in record.getMessage()]
     assert LEFT_OUT[0] in vars(record)["facts"]["left_out"]
+    (record,) = [record for record in caplog.records if "guessed" in record.getMessage()]
+    assert vars(record)["facts"]["encodings"] == ["west.txt (Windows-1252)"]
     await service.aclose()
+
+
+def test_what_was_read_is_said_where_nothing_is_left_out(tmp_path: Path, cli: Cli) -> None:
+    folder = make(tmp_path / "docs", {"a.md": "Ada was born in London."})
+    assert "1 file, 1 passage\n" in cli("search", folder, "Ada").err
+    (folder / "old.txt").write_bytes("Jörg leads it.".encode("cp1252"))
+    said = cli("search", folder, "Ada", "--json")
+    assert "2 files, 2 passages; encoding guessed: old.txt (Windows-1252)\n" in said.err
+    assert "files" not in said.out
+    (tmp_path / "corpus.jsonl").write_text('{"title": "Ada", "text": "Ada was born in London."}\n')
+    assert not cli("search", tmp_path / "corpus.jsonl", "Ada", "--retriever", "bm25").err
 
 
 def test_unreadable_documents_and_guesses_are_named_also_from_a_kept_index(mixed: Path, cli: Cli) -> None:

@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from polyhop import Passage, ScriptedLM
+from polyhop.answer import NO_ANSWER
 from polyhop.common.extras import is_installed
 from polyhop.errors import LMError
 from polyhop.lm.base import Completion, Request
@@ -349,7 +350,9 @@ async def test_an_answer_that_nothing_supports_says_so() -> None:
 async def test_a_withheld_answer_says_so() -> None:
     async with chatting(Model("Rome"), abstain_below=0.9) as (client, _):
         response = await client.chat.completions.create(model="direct", messages=user())
-    assert "withheld" in (response.choices[0].message.content or "")
+    withheld = "The best answer found was withheld: it is too unsure."
+    assert response.choices[0].message.content == f"{NO_ANSWER}\n\n*{withheld}*"
+    assert ours(response)["notice"] == f"{NO_ANSWER} {withheld}"
     assert "Rome" not in response.model_dump_json()
     assert ours(response)["abstained"] is True
 

@@ -97,7 +97,7 @@ async def test_an_answer_its_trace_and_its_prompts() -> None:
         status, answer = await ask(session, settings={"k": 1})
         assert status == 200
         assert (answer["answer"], answer["method"], answer["corpus"]) == ("Oslo", "one-r", "towns")
-        assert answer["passages"] == [{**OSLO.to_dict(), "cited": True}]
+        assert answer["passages"] == [{**OSLO.to_dict(), "cited": True, "read": True}]
         assert {"confidence", "supported", "abstained", "evidence", "citations", "statistics", "usage"} < set(answer)
         _, kept = await get(session, f"/v1/traces/{answer['trace_id']}")
         assert (kept["question"], kept["settings"]["k"], kept["answer"]) == (QUESTION, 1, answer)

@@ -8,7 +8,6 @@ from rich.console import Console
 from rich.text import Text
 
 from polyhop.answer import (
-    MAX_NEAREST,
     NO_ANSWER,
     UNREAD_NOTICE,
     Answer,
@@ -39,11 +38,13 @@ def print_answer(answer: Answer, *, show_trace: bool, show_thoughts: bool = Fals
         to.print(critical_line(answer.trace, answer.usage.elapsed))
         to.print()
     _print_text(answer, to)
+    is_contradicted = answer.support == "contradicted"
     if notice := support_notice(answer):
-        to.print(Text(notice, style="red" if answer.support == "contradicted" else "yellow"))
-    elif (quotation := answer.quotation) and not answer.abstained:
+        to.print(Text(notice, style="red" if is_contradicted else "yellow"))
+    if (quotation := answer.quotation) and (answer.supported or is_contradicted) and not answer.abstained:
         marks = next((cited.marks for cited in references(answer) if cited.passage.id == quotation.passage_id), "")
-        print_prose(Text(f"Supported by “{clean(quotation.text, _MAX_CHARS)}” {marks}", style="dim"), to)
+        verb = "Contradicted" if is_contradicted else "Supported"
+        print_prose(Text(f"{verb} by “{clean(quotation.text, _MAX_CHARS)}” {marks}", style="dim"), to)
     if answer.text and not answer.parsed:
         to.print(Text(UNREAD_NOTICE, style="yellow"))
     for entry in entries(answer, plain=plain):
@@ -73,18 +74,22 @@ def entries(answer: Answer, *, plain: bool) -> Iterator[Entry]:
 
 
 def _print_not_cited(answer: Answer, to: Console) -> None:
-    """Print what was found or read and is not cited: the titles, or for an answer that is not supported also excerpts
-    of the nearest passages."""
-    shown = answer.not_cited[:_MAX_NOT_CITED]
-    more = len(answer.not_cited) - len(shown)
-    titles = "; ".join(title_and_location(passage) for passage in shown) + (f"; and {more} more" if more else "")
+    """Print what was found or read and is not cited: the titles, or of an answer without citations also excerpts of the
+    nearest passages."""
     if answer.citations:
-        print_prose(Text(f"Found or read, not cited: {titles}", style="dim"), to)
+        read = {passage.id for passage in answer.trace.read}
+        for label, is_read in (("Read, not cited", True), ("Found, not read", False)):
+            titles = [title_and_location(passage) for passage in answer.not_cited if (passage.id in read) is is_read]
+            more = [f"and {len(titles) - _MAX_NOT_CITED:,} more"] if len(titles) > _MAX_NOT_CITED else []
+            if titles:
+                print_prose(Text(f"{label}: {'; '.join([*titles[:_MAX_NOT_CITED], *more])}", style="dim"), to)
         return
     to.print(Text("Nearest passages:", style="dim"))
-    for passage in shown[:MAX_NEAREST]:
+    for passage in answer.nearest:
         head = Text(title_and_location(passage), style="bold")
         print_prose(Entry(head, [excerpt(passage.text, (), plain=to.color_system is None)], indent=4), to)
+    if more_found := len(answer.not_cited) - len(answer.nearest):
+        to.print(Text(f"and {more_found:,} more", style="dim"))
 
 
 def _print_text(answer: Answer, to: Console) -> None:
@@ -96,7 +101,7 @@ def _print_text(answer: Answer, to: Console) -> None:
     head = Text("Answer:", style="bold")
     if not (answer.content and content_is_answer(answer)):
         text = answer.text if answer.content else with_citation_marks(answer)
-        head = Text.assemble(head, " ", _with_marks(text or "(none)", "bold green"))
+        head = Text.assemble(head, " ", _with_marks(text or "(no answer)", "bold green"))
     print_prose(Entry(head.append_text(Text.assemble(sure))), to)
     for paragraph in filter(None, map(str.strip, answer.content.split("\n"))):
         print_prose(_with_marks(paragraph), to)

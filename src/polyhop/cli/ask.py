@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args
 import typer
 
 from polyhop.cli import options as opt
-from polyhop.cli.printing import say, say_left_out, say_pocket
+from polyhop.cli.printing import say, say_pocket, say_read
 from polyhop.engine.options import PipelineOptions
 from polyhop.errors import UnknownName, UsageError
 from polyhop.types import Kind, Question
@@ -132,5 +132,5 @@ async def _answer(
         if telemetry:
             start()
             traced(pipeline, corpus=corpus.name if corpus else None)
-        say_left_out(corpus)
+        say_read(corpus)
         return await (show_live(pipeline.stream(question)) if live else pipeline.aask(question))

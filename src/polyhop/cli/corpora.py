@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from polyhop.cli import options as opt
-from polyhop.cli.printing import say, say_left_out
+from polyhop.cli.printing import say, say_read
 from polyhop.common.text import counted
 from polyhop.engine.options import Group, PipelineOptions
 from polyhop.errors import DataError, UnknownName, UsageError
@@ -58,7 +58,7 @@ def search(
     else:
         raise UsageError(f"{index} is already a retriever; omit --retriever {options.retriever}, or name a corpus")
     with Pipeline(opened, **options.arguments()) as pipeline:
-        say_left_out(opened)
+        say_read(opened)
         found = pipeline.search(query, k)
         retriever = pipeline.engine.retriever
         linked = {passage.id: retriever.links(passage) if links and retriever else [] for passage in found}
@@ -137,10 +137,7 @@ def index_build(
             encoding = encode_by_name(dense, map_shards) if executor else map_shards
             say(f"dense index, {Dense(built, encoder, kind=dense_index, map_shards=encoding).how}")
     _say_index(built, as_json)
-    if opened.documents:
-        say(opened.summary)
-    else:
-        say_left_out(opened)
+    say_read(opened)
 
 
 @index_app.command("load")
@@ -171,7 +168,7 @@ def index_load(
     try:
         encoder = open_encoder(wanted) if (wanted := dense or address.dense) else None
         index = index_for(opened)
-        say_left_out(opened)
+        say_read(opened)
         outcome = load(index, store, encoder, overwrite=overwrite)
     finally:
         store.close()
@@ -196,7 +193,7 @@ def index_add(
     opened = opt.corpus_of(corpus, None, skip_bad, fields)
     done = add_passages(index, opened, replace=replace)
     _say_updated(done, as_json)
-    say_left_out(opened)
+    say_read(opened)
 
 
 @index_app.command("remove")

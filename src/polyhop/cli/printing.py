@@ -38,9 +38,10 @@ def say(message: str) -> None:
     sys.stderr.write(f"{_wrapped(printable_lines(message))}\n")
 
 
-def say_left_out(corpus: Corpus | None) -> None:
-    """Say what part of a corpus was not read: malformed lines, bad documents, files of other kinds."""
-    if corpus is not None and corpus.passages and corpus.left_out:
+def say_read(corpus: Corpus | None) -> None:
+    """Say how many documents were read and in which encodings guessed, and what part of any corpus was not read:
+    malformed lines, bad documents, files of other kinds."""
+    if corpus is not None and corpus.passages and (corpus.documents or corpus.left_out):
         say(corpus.summary)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from polyhop.cli import options as opt
-from polyhop.cli.printing import say, say_left_out, say_pocket
+from polyhop.cli.printing import say, say_pocket, say_read
 from polyhop.cli.run import resumable
 from polyhop.common.text import counted
 from polyhop.engine.options import Group, PipelineOptions
@@ -99,7 +99,7 @@ def reproduce_(
             **options.arguments(),
         )
     for opened in corpora.values():
-        say_left_out(opened)
+        say_read(opened)
     if as_json:
         print_json(result.to_dict())
     else:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polyhop.cli import options as opt
-from polyhop.cli.printing import say, say_left_out
+from polyhop.cli.printing import say, say_read
 from polyhop.common.text import counted
 from polyhop.engine.options import PipelineOptions, PriceSource
 from polyhop.errors import UsageError
@@ -143,7 +143,7 @@ def run(
             repeated = evaluate_repeated(repeat, questions, opened, names[0], **given)
         else:
             report = evaluate(questions, opened, names[0], **given)
-    say_left_out(opened)
+    say_read(opened)
     if len(names) > 1:
         finish_several(several, out, as_json)
     elif repeat > 1:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from polyhop.cli import options as opt
-from polyhop.cli.printing import say, say_left_out
+from polyhop.cli.printing import say, say_read
 from polyhop.cli.run import resumable
 from polyhop.engine.options import PipelineOptions
 from polyhop.errors import UsageError
@@ -67,12 +67,12 @@ def sweep_(
     if out is None or dry_run:
         with ProgressBar("answers by pocket") as progress:
             estimated = estimate(plan, sample=sample, questions=questions, progress=progress.update)
-        say_left_out(plan.corpus)
+        say_read(plan.corpus)
         print_estimate(estimated, as_json)
         return
     with ProgressBar("answers") as progress, resumable(out):
         swept = sweep(plan, out, questions=questions, progress=progress.update)
-    say_left_out(plan.corpus)
+    say_read(plan.corpus)
     finish(swept, out, as_json)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from polyhop.cli import options as opt
-from polyhop.cli.printing import say, say_left_out, write
+from polyhop.cli.printing import say, say_read, write
 from polyhop.engine.options import Group, PipelineOptions
 from polyhop.errors import UsageError
 
@@ -62,7 +62,7 @@ def reader(
     questions = read_questions(dataset, limit=limit, skip_bad=skip_bad)
     opened = opt.corpus_of(corpus, language, skip_bad)
     index = index_for(opened)
-    say_left_out(opened)
+    say_read(opened)
     names = str(options.reader), str(options.retriever)
     with ProgressBar("passages") as progress:
         fit = fit_reader(questions, index, names[0], retriever=names[1], k=k, progress=progress.update)
@@ -103,7 +103,7 @@ def ge(
     }
     opened = opt.corpus_of(corpus, language, skip_bad)
     index = index_for(opened)
-    say_left_out(opened)
+    say_read(opened)
     with ProgressBar("answers") as progress, resumable(work):
         tuned = tune(
             "ge",

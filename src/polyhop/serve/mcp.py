@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 from pydantic import BaseModel, Field
 
 from polyhop import __version__
-from polyhop.answer import MAX_NEAREST, in_words, references, title_and_location
+from polyhop.answer import in_words, references, title_and_location
 from polyhop.common.extras import require
 from polyhop.errors import PolyhopError, UnknownName
 from polyhop.methods.registry import methods
@@ -104,7 +104,7 @@ class FoundAnswer(BaseModel):
             "notice": None,
             **answer_row(response),
             "content": in_words(answer),
-            "nearest": [] if answer.citations else FoundPassages.of(answer.not_cited[:MAX_NEAREST]).passages,
+            "nearest": FoundPassages.of(answer.nearest).passages,
             "citations": [
                 {
                     "markers": reference.markers,

@@ -265,6 +265,9 @@ class Service:
             if isinstance(opened, Corpus) and opened.passages and (left_out := opened.left_out):
                 facts = {"corpus": corpus, "skipped": opened.skipped, "left_out": left_out}
                 _log.warning("a part of a corpus was left out", extra={"facts": facts})
+            if isinstance(opened, Corpus) and opened.guesses:
+                facts = {"corpus": corpus, "guessed": opened.guessed, "encodings": opened.guesses}
+                _log.warning("encodings of documents were guessed", extra={"facts": facts})
 
     async def aclose(self) -> None:
         """Accept no more questions, let running ones finish within ``grace`` seconds, abandon the rest (``Stopping``)

@@ -21,6 +21,25 @@ _CODECS = (
 """Python's names of the encodings that browsers know. Its others are no charsets (``punycode``, slow on long texts;
 ``unicode_escape``) or obscure the text (``utf-7``)."""
 
+_OTHER_SCRIPTS = {
+    "cp1251": "Windows-1251",
+    "koi8_r": "KOI8-R",
+    "cp866": "CP866",
+    "cp1253": "Windows-1253",
+    "cp1255": "Windows-1255",
+    "cp1256": "Windows-1256",
+    "cp874": "Windows-874",
+    "cp932": "Shift-JIS",
+    "euc_jp": "EUC-JP",
+    "gb18030": "GB 18030",
+    "big5": "Big5",
+    "euc_kr": "EUC-KR",
+}
+"""Names of the encodings that are guessed for scripts other than Latin. Among those of Latin letters, a short text is
+guessed wrong too often: it is read as Windows-1252."""
+_BEYOND_ASCII = bytes(range(0x80, 0x100))
+_RUN = re.compile(rb"(?:([\x80-\xff])(?!\1)){3,}")  # not a drawn line, of one byte
+
 _SAMPLE = 4096
 _MANY, _FEW = 0.4, 0.05  # shares of zero bytes at the even or odd positions of UTF-16
 
@@ -30,6 +49,8 @@ def decode_text(data: bytes, declared: str = "") -> tuple[str, str]:
 
     >>> decode_text("café".encode()), decode_text("café".encode("cp1252")), decode_text("café".encode("utf-16-le"))
     (('café', ''), ('café', 'Windows-1252'), ('café', 'UTF-16'))
+    >>> decode_text("Директор живёт в Казани.".encode("cp1251"))
+    ('Директор живёт в Казани.', 'Windows-1251')
 
     Raises:
         DataError: it holds zero bytes, as no text does.
@@ -41,8 +62,11 @@ def decode_text(data: bytes, declared: str = "") -> tuple[str, str]:
                 return text, ""
         except (LookupError, UnicodeError, ValueError):
             continue
-    zeros = b"\0" in data
-    for name, guess in ((_utf_16(data), "UTF-16"),) if zeros else (("cp1252", "Windows-1252"), ("latin-1", "Latin-1")):
+    guesses = [(_utf_16(data), "UTF-16")]
+    if b"\0" not in data:
+        other = _of_another_script(data)
+        guesses = [(other, _OTHER_SCRIPTS.get(other, "")), ("cp1252", "Windows-1252"), ("latin-1", "Latin-1")]
+    for name, guess in guesses:
         with suppress(LookupError, UnicodeError):
             return data.decode(name), guess
     raise DataError("not a text: it holds zero bytes")
@@ -56,6 +80,18 @@ def decode_page(data: bytes) -> tuple[str, str]:
     """
     declared = _CHARSET.search(data, 0, 2048)
     return decode_text(data, declared[1].decode("ascii") if declared else "")
+
+
+def _of_another_script(data: bytes) -> str:
+    """Return the encoding that a text in another script than Latin seems to have; "" if it seems to be in Latin
+    letters, of which those beyond ASCII rarely follow each other."""
+    beyond_ascii = len(data) - len(data.translate(None, _BEYOND_ASCII))
+    if 2 * sum(len(run[0]) for run in _RUN.finditer(data)) < beyond_ascii:
+        return ""
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(data, cp_isolation=[*_OTHER_SCRIPTS]).best()
+    return best.encoding if best and best.encoding in _OTHER_SCRIPTS else ""
 
 
 def _utf_16(data: bytes) -> str:

@@ -6,7 +6,7 @@ import { Inspector } from "./inspector.js";
 import { Panel } from "./panel.js";
 import { passage } from "./passages.js";
 import { Story } from "./story.js";
-import { count, share, whole } from "./words.js";
+import { NO_ANSWER, count, share, whole } from "./words.js";
 
 const byId = (id) => document.getElementById(id);
 const { runs, errors, questions } = JSON.parse(byId("data").textContent);
@@ -43,7 +43,7 @@ function matching() {
 function row([question, index]) {
   const cell = (run) => {
     const result = question.runs[run];
-    const shown = result ? [result.answer || dim("(none)"), el("br"), judged(result)] : dim("not answered");
+    const shown = result ? [result.answer || dim(NO_ANSWER), el("br"), judged(result)] : dim("not answered");
     return el("td", { "data-name": runs[run] }, shown);
   };
   return el(
@@ -151,7 +151,7 @@ function answered(question, index, result, run, inspector) {
       {},
       head,
       facts([
-        ["Answer", result.answer || "(none)"],
+        ["Answer", result.answer || NO_ANSWER],
         ...known,
         ["Confidence", typeof result.confidence === "number" ? share(result.confidence) : null],
         ["Supported by evidence", result.supported ? "yes" : "no"],

@@ -217,7 +217,8 @@ def content(turn: Turn, response: AskResponse) -> str:
     """Return the answer as a chat client shows it: with its references and its warning."""
     if not turn.references:
         return NO_ANSWER if response.answer.abstained else response.answer.text
-    notices = [notice_of(response.answer), _reading(turn, response)]
+    notice = (notice_of(response.answer) or "").removeprefix(NO_ANSWER).strip()  # the answer says that already
+    notices = [notice, _reading(turn, response)]
     return "\n\n".join(filter(None, (with_references(response.answer), *(f"*{text}*" for text in notices if text))))
 
 

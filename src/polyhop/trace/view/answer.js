@@ -2,7 +2,7 @@
 
 import { el, facts } from "./dom.js";
 import { locationOf, passage } from "./passages.js";
-import { cut, seconds, share, whole } from "./words.js";
+import { NO_ANSWER, cut, seconds, share, whole } from "./words.js";
 
 const AROUND = 60; // characters of an excerpt before what it shows
 const READER = /(?=\bAnswered by )/; // begins the part of a notice that is the same for every answer of a model
@@ -22,7 +22,7 @@ export function reply(story, panel) {
     .filter((each) => !content && Number.isInteger(each.start))
     .map(({ marker }) => [" ", jump(marker)]);
   const long = content && plain(content) === plain(words); // an answer that is its own content, written with its marks
-  const missing = answer.abstained ? "The documents do not say." : words ? null : "(no answer)";
+  const missing = answer.abstained ? "The documents do not say." : words ? null : NO_ANSWER;
   const notice = answer.abstained ? answer.notice?.replace(missing, "").trim() : answer.notice;
   return [
     missing && el("p.reply.none", {}, missing),
@@ -110,18 +110,23 @@ function gauge(value) {
   );
 }
 
-/** The passages that the answer cites, each folded under its numbers; then those that were only read. */
+/** The passages that the answer cites, each folded under its numbers; then those that were read, and those that were only
+ * found. */
 export function sources(story) {
   const { citations = [], passages = [] } = story.answer;
   const cited = Map.groupBy(citations, (each) => each.passage_id);
-  const read = passages.filter(({ id }) => id && !cited.has(id) && story.passages.has(id)).map(({ id }) => id);
+  const others = passages.filter(({ id }) => id && !cited.has(id) && story.passages.has(id));
+  const [read, found] = [others.filter((each) => each.read !== false), others.filter((each) => each.read === false)];
   const list = (title, entries) => entries.length > 0 && [el("h3", {}, title), entries];
-  if (!cited.size && !read.length) return null;
+  const folded = (each) => each.map(({ id }) => source(story, id, []));
+  if (!cited.size && !others.length) return null;
   return el(
     "section.sources",
     {},
     list("Sources", [...cited].map(([id, all]) => source(story, id, all))),
-    list(cited.size ? "Found or read, not cited" : "Nearest passages", read.map((id) => source(story, id, []))),
+    cited.size
+      ? [list("Read, not cited", folded(read)), list("Found, not read", folded(found))]
+      : list("Nearest passages", folded(others)),
   );
 }
 

@@ -31,6 +31,8 @@ const VERDICTS = {
 /** A verdict as `[words, tone]`; the tone is good, on, low or still. */
 export const verdictOf = (verdict) => VERDICTS[verdict] || [verdict, "still"];
 
+export const NO_ANSWER = "(no answer)"; // in lists; a single abstention is said in a sentence
+
 export const count = (number, noun) =>
   `${whole(number)} ${noun}${number === 1 ? "" : noun.endsWith("ch") ? "es" : "s"}`;
 export const whole = (number) => Math.round(number).toLocaleString("en");

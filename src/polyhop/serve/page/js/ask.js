@@ -2,7 +2,7 @@
 
 import { choice, el, folded } from "../view/dom.js";
 import { Inspector } from "../view/inspector.js";
-import { count, cut, seconds } from "../view/words.js";
+import { NO_ANSWER, count, cut, seconds } from "../view/words.js";
 import { at, get, remove } from "./api.js";
 import { LivePanel, ServedStory } from "./live.js";
 import { parted, settingFields } from "./settings.js";
@@ -249,7 +249,7 @@ async function lately(part) {
       "li",
       {},
       el("a", { href: `#/trace/${at(each.trace_id)}` }, each.question),
-      el("span.given", {}, each.answer || "(no answer)"),
+      el("span.given", {}, each.answer || NO_ANSWER),
       el("span.dim", {}, [each.method, seconds(each.seconds)].join(" · ")),
     );
   part.replaceChildren(el("h2", {}, "Recent questions"), el("ul", {}, rows.map(row)));

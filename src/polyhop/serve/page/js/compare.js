@@ -1,7 +1,7 @@
 // Two runs beside each other: each metric's difference, and the questions that only one got right.
 
 import { el } from "../view/dom.js";
-import { count } from "../view/words.js";
+import { NO_ANSWER, count } from "../view/words.js";
 import { at, get } from "./api.js";
 import { metricName } from "./runs.js";
 
@@ -84,7 +84,7 @@ function flip(row, names) {
       {},
       el("a", { href: `#/runs/${at(names[place], row.id)}` }, names[place]),
       ": ",
-      row[which] || "(none)",
+      row[which] || NO_ANSWER,
       " ",
       el(row.right === which ? "span.right" : "span.wrong", {}, row.right === which ? "right" : "wrong"),
     );

@@ -5,7 +5,7 @@ import { el, facts } from "../view/dom.js";
 import { Inspector } from "../view/inspector.js";
 import { Panel } from "../view/panel.js";
 import { Story } from "../view/story.js";
-import { cut } from "../view/words.js";
+import { NO_ANSWER, cut } from "../view/words.js";
 import { at, get } from "./api.js";
 
 export async function runQuestionView(run, id) {
@@ -23,7 +23,7 @@ export async function runQuestionView(run, id) {
       el("h1.asked", {}, row.question),
       facts([
         ["Gold answer", row.answers.join(" · ")],
-        ["Answer", [row.answer || "(none)", " ", outcome(row.right, row.error)]],
+        ["Answer", [row.answer || NO_ANSWER, " ", outcome(row.right, row.error)]],
         ["Type", row.type],
         ["Gold passages", (row.gold?.titles ?? row.gold?.ids ?? []).join(" · ")],
       ]),

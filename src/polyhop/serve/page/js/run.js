@@ -2,7 +2,7 @@
 
 import { outcome } from "../view/answer.js";
 import { choice, el, facts, folded } from "../view/dom.js";
-import { brief, count, share, whole } from "../view/words.js";
+import { NO_ANSWER, brief, count, share, whole } from "../view/words.js";
 import { at, get } from "./api.js";
 import { metricName, percent } from "./runs.js";
 
@@ -164,7 +164,7 @@ function line(run, row, errors = {}) {
     el(
       "td",
       { "data-name": "Answer" },
-      row.answer || el("span.dim", {}, "(none)"),
+      row.answer || el("span.dim", {}, NO_ANSWER),
       " ",
       el("br"),
       outcome(row.right, row.error, errors[row.error]),
