@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count, islice, repeat, takewhile
@@ -23,6 +24,7 @@ _MAX_ROW_WORDS = 150  # a longer row becomes several lines, each with its first 
 _MAX_KEY_WORDS = 20  # of a cell or a heading that is repeated
 _MAX_CAPTION = 300  # characters of a caption that are repeated with each row
 _MAX_HEADERS = 3  # rows of headers
+_YEAR = re.compile(r"(?:1[5-9]|20)\d\d(?:[/–-]\d{1,4}){0,2}")  # also a month, a day, or the years of a season
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,10 @@ def csv_blocks(text: str, delimiter: str = "") -> Iterator[Block]:
     reader = csv.reader(io.StringIO(text), delimiter=delimiter or max(",;\t|", key=first.count), strict=True)
     rows = ([" ".join(cell.split()) for cell in row] for row in reader)
     try:
-        yield from table_blocks([Cell(cell, i == 0 and _are_names(row)) for cell in row] for i, row in enumerate(rows))
+        first = list(islice(rows, _MAX_HEADERS + 1))
+        has_names = bool(first) and _are_names(first[0], first[1:])
+        marked = ((row, has_names and i == 0) for i, row in enumerate(chain(first, rows)))
+        yield from table_blocks([Cell(cell, is_header) for cell in row] for row, is_header in marked)
     except csv.Error as error:
         raise DataError(f"not a valid table: line {reader.line_num}: {error}") from None
 
@@ -195,12 +200,21 @@ def _count_headers(rows: Sequence[Sequence[Cell]]) -> int:
         marked += 1
     if marked or len(rows) < 2 or len(rows[0]) < 3 or any(cell.is_header for row in rows for cell in row):
         return marked
-    return int(_are_names([cell.text for cell in rows[0]]))
+    first, *below = ([cell.text for cell in row] for row in rows)
+    return int(_are_names(first, below))
 
 
-def _are_names(texts: Sequence[str]) -> bool:
-    """Return True if texts look like the names of columns: none is missing, repeated, or a number or date."""
-    return len(set(texts)) == len(texts) and all(text.lstrip("+-($€£")[:1].isalpha() for text in texts)
+def _are_names(texts: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+    """Return True if texts look like the names of columns: none is missing, repeated, or a number or date. Years name
+    columns if there are several, and cells ``below`` each that are no years; a single one may be a value."""
+    years = [i for i, text in enumerate(texts) if _YEAR.fullmatch(text)]
+    below_years = [[row[i] for row in below if i < len(row) and row[i]] for i in years]
+    return (
+        len(set(texts)) == len(texts)
+        and all(i in years or text.lstrip("+-($€£")[:1].isalpha() for i, text in enumerate(texts))
+        and len(years) != 1
+        and all(cells and not any(map(_YEAR.fullmatch, cells)) for cells in below_years)
+    )
 
 
 def _name(headers: Sequence[str]) -> str:
