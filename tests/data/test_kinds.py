@@ -55,6 +55,22 @@ def test_a_spreadsheet_is_read_sheet_by_sheet(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("bold", "text"),
+    [
+        ("A1 B1", "Product: Otter; Owner: Ann.\nProduct: Stoat; Owner: Bo"),
+        ("A1 B1 A2 A3", "Product: Otter; Owner: Ann.\nProduct: Stoat; Owner: Bo"),
+        ("A1 A2 A3", "Product: Owner.\nOtter: Ann.\nStoat: Bo"),
+        ("A1 B1 A2 B2 A3 B3", "Product: Owner.\nOtter: Ann.\nStoat: Bo"),
+    ],
+    ids=["the first row", "row and column", "the first column", "everything"],
+)
+def test_a_first_row_of_a_sheet_in_bold_names_its_columns(tmp_path: Path, bold: str, text: str) -> None:
+    rows: Sequence[Sequence[Value]] = [["Product", "Owner"], ["Otter", "Ann"], ["Stoat", "Bo"]]
+    path = xlsx(tmp_path / "a.xlsx", {"S": rows}, styles=dict.fromkeys(bold.split(), 3))
+    assert read(path) == [("a › S", text)]
+
+
 def test_a_formula_whose_value_was_not_saved_is_shown(tmp_path: Path) -> None:
     """As programs write it that calculate nothing; the columns keep their names."""
     rows: Sequence[Sequence[Value]] = [["Invoice", "Net", "Total"], ["R-1", 100, "=B2*1.19"], ["R-2", 50, "=B3*1.19"]]

@@ -9,7 +9,7 @@ import csv
 import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, count, islice, repeat, takewhile
 from typing import NamedTuple
 
@@ -86,7 +86,8 @@ def table_blocks(table: Iterable[Sequence[Cell]], caption: str = "", page: int |
 
 def grid_blocks(grid: Iterable[Sequence[Cell]]) -> Iterator[Block]:
     """Yield the blocks of a sheet: the tables that blank rows separate, each with the single cells above it as its
-    caption. Beside a table, and apart from it by a blank column, there may be another one of other rows.
+    caption. Beside a table, and apart from it by a blank column, there may be another one of other rows. Header cells
+    name the columns only in whole rows at the top, above others.
 
     >>> grid = [["Pumps"], ["", "Name", "Bar", "At"], ["", "P1", "3", "A"], [], ["Seen in May"]]
     >>> [block.text for block in grid_blocks([Cell(text) for text in row] for row in grid)]
@@ -102,7 +103,7 @@ def grid_blocks(grid: Iterable[Sequence[Cell]]) -> Iterator[Block]:
             captions += filled
         else:
             for table in _side_by_side(rows):
-                yield from table_blocks(table, ". ".join(captions))
+                yield from table_blocks(_with_top_headers(list(table)), ". ".join(captions))
                 captions = []
             rows = []
 
@@ -151,6 +152,19 @@ def _side_by_side(rows: Sequence[Sequence[Cell]]) -> list[Iterable[Sequence[Cell
     return [_cells_at(rows, columns, numbers) for columns, numbers in tables]
 
 
+def _with_top_headers(rows: Sequence[Sequence[Cell]]) -> Iterator[Sequence[Cell]]:
+    """Yield the rows of a table with no headers but those of the first rows. A table of nothing but headers has none:
+    it is only set in bold."""
+    count = sum(1 for _ in takewhile(_is_header_row, rows))
+    for i, row in enumerate(rows):
+        is_top = i < count < len(rows)
+        yield row if is_top else [replace(cell, is_header=False) if cell.is_header else cell for cell in row]
+
+
+def _is_header_row(row: Sequence[Cell]) -> bool:
+    return all(cell.is_header or not cell.text for cell in row)
+
+
 def _run_of(filled: Mapping[int, Sequence[int]], column: int) -> set[int]:
     """Return the rows of a column and of those that follow it without a blank one."""
     run = takewhile(lambda other: other in filled, count(column))
@@ -196,7 +210,7 @@ def _carry(row: list[Cell], below: dict[int, tuple[Cell, int]]) -> None:
 def _count_headers(rows: Sequence[Sequence[Cell]]) -> int:
     """Return the number of rows that name the columns."""
     marked = 0
-    while marked < min(_MAX_HEADERS, len(rows) - 1) and all(cell.is_header or not cell.text for cell in rows[marked]):
+    while marked < min(_MAX_HEADERS, len(rows) - 1) and _is_header_row(rows[marked]):
         marked += 1
     if marked or len(rows) < 2 or len(rows[0]) < 3 or any(cell.is_header for row in rows for cell in row):
         return marked
