@@ -122,9 +122,9 @@ def csv_blocks(text: str, delimiter: str = "") -> Iterator[Block]:
     reader = csv.reader(io.StringIO(text), delimiter=delimiter or max(",;\t|", key=first.count), strict=True)
     rows = ([" ".join(cell.split()) for cell in row] for row in reader)
     try:
-        first = list(islice(rows, _MAX_HEADERS + 1))
-        has_names = bool(first) and _are_names(first[0], first[1:])
-        marked = ((row, has_names and i == 0) for i, row in enumerate(chain(first, rows)))
+        top = list(islice(rows, _MAX_HEADERS + 1))
+        has_names = bool(top) and _are_names(top[0], top[1:])
+        marked = ((row, has_names and i == 0) for i, row in enumerate(chain(top, rows)))
         yield from table_blocks([Cell(cell, is_header) for cell in row] for row, is_header in marked)
     except csv.Error as error:
         raise DataError(f"not a valid table: line {reader.line_num}: {error}") from None
