@@ -405,7 +405,9 @@ def test_a_pdf_keeps_pages_and_the_headings_of_its_outline(tmp_path: Path, conve
 
 
 @extra
-@pytest.mark.parametrize("title", ["", "Microsoft Word - draft 3", "final.docx"])
+@pytest.mark.parametrize(
+    "title", ["", "Microsoft Word - draft 3", "final.docx", "(anonymous)", "untitled", "Document1"]
+)
 def test_a_generated_title_is_ignored(tmp_path: Path, converting: Converter, title: str) -> None:
     needs_docs()
     assert levels_and_texts(converting.blocks(pdf(tmp_path / "tides.pdf", [["Tides rise."]], title=title)))[0] == (
@@ -444,16 +446,30 @@ def test_page_numbers_of_a_few_pages_are_left_out(
 
 
 @extra
-def test_headings_below_each_other_are_one_only_if_they_are_near(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [13, 18])
+def test_headings_below_each_other_are_one_only_if_they_are_near(tmp_path: Path, size: int) -> None:
     needs_docs()
     page: list[Any] = [
-        big("The report of", 13),
-        big("the crane", 13),
+        big("The report of", size),
+        big("the crane", size),
         "",
-        big("Summary", 13),
+        big("Summary", size),
         *["It is old and safe."] * 9,
     ]
     assert [p.title for p in open_corpus(pdf(tmp_path / "crane.pdf", [page]))] == ["The report of the crane › Summary"]
+
+
+@extra
+@pytest.mark.parametrize(
+    ("left", "title", "heading"),
+    [(200, "Skua buoy", "Overview"), (72, "Skua buoy Overview", ""), (66, "Skua buoy Overview", "")],
+    ids=["a centred title", "lines from the left", "centred lines"],
+)
+def test_a_heading_further_left_than_a_title_is_its_own(tmp_path: Path, left: int, title: str, heading: str) -> None:
+    needs_docs()
+    page: list[Any] = [[(13, left, "Skua buoy")], big("Overview", 13), *["It is old and safe."] * 9]
+    found = [p.title for p in open_corpus(pdf(tmp_path / "skua.pdf", [page]))]
+    assert found == [f"{title} › {heading}" if heading else title]
 
 
 def big(text: str, size: int = 16) -> list[tuple[int, int, str]]:

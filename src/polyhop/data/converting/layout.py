@@ -17,7 +17,8 @@ from polyhop.data.converting.tables import Cell, table_blocks
 
 _MIN_SIZE = 1.15  # of a heading's letters to those of most text
 _MAX_HEADING_WORDS, MAX_HEADING_LINES = 15, 3
-_MAX_HEADING_LEADING = 1.45  # between the lines of a heading, in heights of the line
+_MAX_HEADING_LEADING = 1.25  # between the lines of a heading, in heights of the line
+_MAX_SHIFT = 0.5  # between the middles of centred lines, or their beginnings, in heights of the line
 _MIN_GAP = 1.2  # between columns, in heights of the line
 _MIN_ROWS, _MAX_CELL_WORDS = 3, 4.0
 _MAX_LEADING = 3.0  # between the rows of a table, in heights of the line
@@ -102,8 +103,17 @@ def _headings_of(lines: Sequence[Line], min_height: float) -> list[Heading]:
 
 
 def _goes_on(line: Line, following: Line) -> bool:
-    """Return True if a heading goes on in the line after it: in the same letters, and not further below."""
-    return line.height == following.height and line.y - following.y <= _MAX_HEADING_LEADING * line.height
+    """Return True if a heading goes on in the line after it: in the same letters, not further below, and not further
+    left, as below a centred title, unless both are centred."""
+    if line.height != following.height or line.y - following.y > _MAX_HEADING_LEADING * line.height:
+        return False
+    (left, right), (other_left, other_right) = _ends(line), _ends(following)
+    shift = min(left - other_left, abs(left + right - other_left - other_right) / 2)
+    return shift <= _MAX_SHIFT * line.height
+
+
+def _ends(line: Line) -> tuple[float, float]:
+    return (line.spans[0].left, line.spans[-1].right) if line.spans else (0.0, 0.0)
 
 
 def body_blocks(lines: Sequence[Line], page: int) -> Iterator[Block]:

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 _HYPHEN = re.compile("[\x02\ufffe]\n?")  # PDFium's marks for a hyphen at the end of a line
 _GENERATED_TITLE = re.compile(
-    r"^(microsoft|untitled)|\.(docx?|odt|rtf|tex|dvi|pdf|pptx?|indd|qxd|txt|html?)$", re.IGNORECASE
+    r"^(microsoft|untitled)|^\((anonymous|unspecified)\)$|^(document|presentation|powerpoint presentation) ?\d*$"
+    r"|\.(docx?|odt|rtf|tex|dvi|pdf|pptx?|indd|qxd|txt|html?)$",
+    re.IGNORECASE,
 )
 _LEADERS = re.compile(r"(?: ?\.){5,}")
 _LINE_END = re.compile(r"\r?\n")
