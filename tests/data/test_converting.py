@@ -461,15 +461,14 @@ def test_headings_below_each_other_are_one_only_if_they_are_near(tmp_path: Path,
 
 @extra
 @pytest.mark.parametrize(
-    ("left", "title", "heading"),
-    [(200, "Skua buoy", "Overview"), (72, "Skua buoy Overview", ""), (66, "Skua buoy Overview", "")],
+    ("left", "title"),
+    [(200, "Skua › Overview"), (72, "Skua Overview"), (85, "Skua Overview")],
     ids=["a centred title", "lines from the left", "centred lines"],
 )
-def test_a_heading_further_left_than_a_title_is_its_own(tmp_path: Path, left: int, title: str, heading: str) -> None:
+def test_a_heading_further_left_than_a_title_is_its_own(tmp_path: Path, left: int, title: str) -> None:
     needs_docs()
-    page: list[Any] = [[(13, left, "Skua buoy")], big("Overview", 13), *["It is old and safe."] * 9]
-    found = [p.title for p in open_corpus(pdf(tmp_path / "skua.pdf", [page]))]
-    assert found == [f"{title} › {heading}" if heading else title]
+    page: list[Any] = [[(13, left, "Skua")], big("Overview", 13), *["It is old and safe."] * 9]
+    assert [p.title for p in open_corpus(pdf(tmp_path / "skua.pdf", [page]))] == [title]
 
 
 def big(text: str, size: int = 16) -> list[tuple[int, int, str]]:
@@ -506,6 +505,24 @@ def test_larger_lines_of_a_pdf_are_headings_and_columns_are_rows(tmp_path: Path)
             1,
         ),
         ("Skua buoy › Battery", "It lasts 90 days at sea.", 2),
+    ]
+
+
+@extra
+@pytest.mark.parametrize("header", [[], [columns("Part", "Material", "Price")]], ids=["once", "on each page"])
+def test_a_table_goes_on_with_its_header_on_the_next_page(
+    tmp_path: Path, converting: Converter, header: list[Any]
+) -> None:
+    needs_docs()
+    first = [columns("Part", "Material", "Price"), columns("P1", "steel", "3 EUR"), columns("P2", "brass", "5 EUR")]
+    path = pdf(tmp_path / "a.pdf", [["All parts", *first], [*header, columns("P3", "tin", "7 EUR"), "It ends here."]])
+    blocks = converting.blocks(path)
+    assert [(block.text, block.page) for block in blocks[1:]] == [
+        ("All parts", 1),
+        ("Part: P1; Material: steel; Price: 3 EUR", 1),
+        ("Part: P2; Material: brass; Price: 5 EUR", 1),
+        ("Part: P3; Material: tin; Price: 7 EUR", 2),
+        ("It ends here.", 2),
     ]
 
 

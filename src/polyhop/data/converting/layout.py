@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
 from polyhop.data.converting import Block
@@ -36,13 +37,14 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a page: its text, the height of its letters, its vertical position and its ``spans``; without the
+    """A line of a ``page``: its text, the height of its letters, its vertical position and its ``spans``; without the
     latter if its layout is unknown."""
 
     text: str
     height: float = 0.0
     y: float = 0.0
     spans: tuple[Span, ...] = ()
+    page: int = 1
 
 
 class Heading(NamedTuple):
@@ -116,44 +118,65 @@ def _ends(line: Line) -> tuple[float, float]:
     return (line.spans[0].left, line.spans[-1].right) if line.spans else (0.0, 0.0)
 
 
-def body_blocks(lines: Sequence[Line], page: int) -> Iterator[Block]:
-    """Yield the text of lines below a heading, and their tables row by row."""
+def body_blocks(lines: Sequence[Line]) -> Iterator[Block]:
+    """Yield the text of lines below a heading page by page, and their tables row by row."""
     start = i = 0
     while i < len(lines):
         length, rows = _table_at(lines, i)
         if length:
-            yield Block(_text(lines[start:i]), page=page)
-            yield from table_blocks(rows, page=page)
+            yield from _texts(lines[start:i])
+            yield from table_blocks(rows)
             start = i + length
         i += length or 1
-    yield Block(_text(lines[start:]), page=page)
+    yield from _texts(lines[start:])
 
 
-def _text(lines: Sequence[Line]) -> str:
-    return "\n".join(line.text for line in lines)
+def _texts(lines: Sequence[Line]) -> Iterator[Block]:
+    for page, own in groupby(lines, key=lambda line: line.page):
+        yield Block("\n".join(line.text for line in own), page=page)
 
 
 def _table_at(lines: Sequence[Line], start: int) -> tuple[int, list[list[Cell]]]:
-    """Return the number of lines and the rows of the table that begins at a line; 0 if none does."""
+    """Return the number of lines and the rows of the table that begins at a line; 0 if none does. A table that reaches
+    the end of a page goes on in the rows of the next that stand in its columns, without its repeated header."""
     columns = [(span.left, span.right) for span in lines[start].spans]
     if len(columns) < 2:
         return 0, []
-    rows = [[span.text for span in lines[start].spans]]
-    end = start + 1
-    while end < len(lines) and lines[end - 1].y - lines[end].y <= _MAX_LEADING * lines[end].height:
+    end, rows = _rows_at(lines, start, columns)
+    if len(rows) < _MIN_ROWS or not _are_short(rows):
+        return 0, []
+    while end < len(lines) and lines[end].page != lines[end - 1].page:
+        reached, more = _rows_at(lines, end, columns)
+        if not more or not _are_short(more):
+            break
+        header = [cell.text for cell in rows[0]]
+        rows += more[[cell.text for cell in more[0]] == header :]
+        end = reached
+    return end - start, rows
+
+
+def _are_short(rows: Sequence[Sequence[Cell]]) -> bool:
+    words = [len(cell.text.split()) for row in rows for cell in row if cell.text]
+    return sum(words) <= _MAX_CELL_WORDS * len(words)
+
+
+def _rows_at(lines: Sequence[Line], start: int, columns: list[tuple[float, float]]) -> tuple[int, list[list[Cell]]]:
+    """Return the end and the rows of the lines of a page that stand in columns, which are widened to them."""
+    rows: list[list[str]] = []
+    page, end = lines[start].page, start
+    while end < len(lines) and lines[end].page == page:
+        if rows and lines[end - 1].y - lines[end].y > _MAX_LEADING * lines[end].height:
+            break
         row = _row(lines[end], columns)
         filled = [i for i, text in enumerate(row) if text]
-        if not filled or filled == [0]:
+        if not filled or filled == [0] or (len(filled) == 1 and not rows):
             break
         if len(filled) == 1:  # the cell above goes on
             rows[-1][filled[0]] = f"{rows[-1][filled[0]]} {row[filled[0]]}".strip()
         else:
             rows.append(row)
         end += 1
-    words = [len(text.split()) for row in rows for text in row if text]
-    if len(rows) < _MIN_ROWS or sum(words) > _MAX_CELL_WORDS * len(words):
-        return 0, []
-    return end - start, [[Cell(text) for text in row] for row in rows]
+    return end, [[Cell(text, page=page) for text in row] for row in rows]
 
 
 def _row(line: Line, columns: list[tuple[float, float]]) -> list[str]:

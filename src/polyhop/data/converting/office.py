@@ -233,13 +233,19 @@ def _slide_table(table: ElementTree.Element, page: int) -> Iterator[Block]:
     has_header = settings is not None and settings.get("firstRow") in ("1", "true")
     rows = [
         [
-            Cell(", ".join(_paragraphs(cell)), has_header and i == 0, _span(cell, "gridSpan"), _span(cell, "rowSpan"))
+            Cell(
+                ", ".join(_paragraphs(cell)),
+                has_header and i == 0,
+                _span(cell, "gridSpan"),
+                _span(cell, "rowSpan"),
+                page,
+            )
             for cell in row.iterfind("{*}tc")
             if cell.get("hMerge") is None and cell.get("vMerge") is None
         ]
         for i, row in enumerate(table.iterfind("{*}tr"))
     ]
-    return table_blocks(rows, page=page)
+    return table_blocks(rows)
 
 
 def _span(cell: ElementTree.Element, name: str) -> int:

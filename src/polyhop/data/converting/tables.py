@@ -29,12 +29,13 @@ _YEAR = re.compile(r"(?:1[5-9]|20)\d\d(?:[/–-]\d{1,4}){0,2}")  # also a month,
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table, and the numbers of columns and rows that it spans."""
+    """A cell of a table, the numbers of columns and rows that it spans, and its page if that is known."""
 
     text: str = ""
     is_header: bool = False
     columns: int = 1
     rows: int = 1
+    page: int | None = None
 
 
 class _Part(NamedTuple):
@@ -47,7 +48,7 @@ class _Part(NamedTuple):
         return f"{self.name}: {self.text}" if self.name and self.name != self.text else self.text
 
 
-def table_blocks(table: Iterable[Sequence[Cell]], caption: str = "", page: int | None = None) -> Iterator[Block]:
+def table_blocks(table: Iterable[Sequence[Cell]], caption: str = "") -> Iterator[Block]:
     """Yield the caption of a table and a line for each row below its headers. Spanned cells are repeated; a cell over
     all columns precedes the rows below it.
 
@@ -65,12 +66,12 @@ def table_blocks(table: Iterable[Sequence[Cell]], caption: str = "", page: int |
     headers, columns = _count_headers(first), max(map(len, first), default=0)
     names = [_name([row[i].text for row in first[:headers] if i < len(row)]) for i in range(columns)]
     if caption:
-        yield Block(caption, page=page)
+        yield Block(caption)
         caption = caption[:_MAX_CAPTION].rstrip()
-    group: list[_Part] = []
+    group, page = list[_Part](), None
     unused = dict.fromkeys(filter(None, names))
     for row in chain(first[headers:], rows):
-        parts = _parts(names, row)
+        parts, page = _parts(names, row), row[0].page
         if 1 < columns == len(row) and len({id(cell) for cell in row}) == 1:
             parts = [_Part("", row[0].text)]
             group = parts if len(row[0].text.split()) <= _MAX_KEY_WORDS else []
