@@ -509,6 +509,37 @@ def test_larger_lines_of_a_pdf_are_headings_and_columns_are_rows(tmp_path: Path)
 
 
 @extra
+def test_the_columns_of_a_pdf_may_stand_near_to_each_other(tmp_path: Path) -> None:
+    """As reportlab sets them by default: 12 points apart, with letters of 10 points."""
+    needs_docs()
+    rows: list[Any] = [
+        [(10, 72, "Model"), (10, 129, "Battery"), (10, 174, "Price")],
+        [(10, 72, "Dunlin S"), (10, 129, "4 Ah"), (10, 174, "900 EUR")],
+        [(10, 72, "Dunlin XL"), (10, 129, "20 Ah"), (10, 174, "2,300 EUR")],
+    ]
+    ((_, text),) = [(p.title, p.text) for p in open_corpus(pdf(tmp_path / "a.pdf", [rows]))]
+    assert text == "Model: Dunlin S; Battery: 4 Ah; Price: 900 EUR.\nModel: Dunlin XL; Battery: 20 Ah; Price: 2,300 EUR"
+
+
+@extra
+@pytest.mark.parametrize("is_below", [False, True], ids=["cells at the bottom", "cells at the top"])
+def test_the_first_cell_of_a_row_apart_from_others_may_have_several_lines(tmp_path: Path, *, is_below: bool) -> None:
+    needs_docs()
+    wrapped = [columns("Write the report"), columns("on the pump", "Ann Lee", "3 May")]
+    if is_below:
+        wrapped = [columns("Write the report", "Ann Lee", "3 May"), columns("on the pump")]
+    last = columns("Order seals", "Tom", "7 May")
+    pages: list[Any] = [
+        [columns("Task", "Owner", "Deadline"), "", *wrapped, "", last],
+        [*wrapped, "", last, "", "Be quick."],
+    ]
+    texts = [p.text for p in open_corpus(pdf(tmp_path / "a.pdf", pages))]
+    report = "Task: Write the report on the pump; Owner: Ann Lee; Deadline: 3 May"
+    order = "Task: Order seals; Owner: Tom; Deadline: 7 May"
+    assert texts == [f"{report}.\n{order}", f"{report}.\n{order}.\nBe quick."]
+
+
+@extra
 @pytest.mark.parametrize("header", [[], [columns("Part", "Material", "Price")]], ids=["once", "on each page"])
 def test_a_table_goes_on_with_its_header_on_the_next_page(
     tmp_path: Path, converting: Converter, header: list[Any]
