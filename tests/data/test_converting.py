@@ -513,9 +513,9 @@ def test_the_columns_of_a_pdf_may_stand_near_to_each_other(tmp_path: Path) -> No
     """As reportlab sets them by default: 12 points apart, with letters of 10 points."""
     needs_docs()
     rows: list[Any] = [
-        [(10, 72, "Model"), (10, 129, "Battery"), (10, 174, "Price")],
-        [(10, 72, "Dunlin S"), (10, 129, "4 Ah"), (10, 174, "900 EUR")],
-        [(10, 72, "Dunlin XL"), (10, 129, "20 Ah"), (10, 174, "2,300 EUR")],
+        [(10, 72, "Model"), (10, 127, "Battery"), (10, 172, "Price")],
+        [(10, 72, "Dunlin S"), (10, 127, "4 Ah"), (10, 172, "900 EUR")],
+        [(10, 72, "Dunlin XL"), (10, 127, "20 Ah"), (10, 172, "2,300 EUR")],
     ]
     ((_, text),) = [(p.title, p.text) for p in open_corpus(pdf(tmp_path / "a.pdf", [rows]))]
     assert text == "Model: Dunlin S; Battery: 4 Ah; Price: 900 EUR.\nModel: Dunlin XL; Battery: 20 Ah; Price: 2,300 EUR"
