@@ -405,7 +405,9 @@ def test_a_pdf_keeps_pages_and_the_headings_of_its_outline(tmp_path: Path, conve
 
 
 @extra
-@pytest.mark.parametrize("title", ["", "Microsoft Word - draft 3", "final.docx"])
+@pytest.mark.parametrize(
+    "title", ["", "Microsoft Word - draft 3", "final.docx", "(anonymous)", "untitled", "Document1"]
+)
 def test_a_generated_title_is_ignored(tmp_path: Path, converting: Converter, title: str) -> None:
     needs_docs()
     assert levels_and_texts(converting.blocks(pdf(tmp_path / "tides.pdf", [["Tides rise."]], title=title)))[0] == (
@@ -444,16 +446,29 @@ def test_page_numbers_of_a_few_pages_are_left_out(
 
 
 @extra
-def test_headings_below_each_other_are_one_only_if_they_are_near(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [13, 18])
+def test_headings_below_each_other_are_one_only_if_they_are_near(tmp_path: Path, size: int) -> None:
     needs_docs()
     page: list[Any] = [
-        big("The report of", 13),
-        big("the crane", 13),
+        big("The report of", size),
+        big("the crane", size),
         "",
-        big("Summary", 13),
+        big("Summary", size),
         *["It is old and safe."] * 9,
     ]
     assert [p.title for p in open_corpus(pdf(tmp_path / "crane.pdf", [page]))] == ["The report of the crane › Summary"]
+
+
+@extra
+@pytest.mark.parametrize(
+    ("left", "title"),
+    [(200, "Skua › Overview"), (72, "Skua Overview"), (85, "Skua Overview")],
+    ids=["a centred title", "lines from the left", "centred lines"],
+)
+def test_a_heading_further_left_than_a_title_is_its_own(tmp_path: Path, left: int, title: str) -> None:
+    needs_docs()
+    page: list[Any] = [[(13, left, "Skua")], big("Overview", 13), *["It is old and safe."] * 9]
+    assert [p.title for p in open_corpus(pdf(tmp_path / "skua.pdf", [page]))] == [title]
 
 
 def big(text: str, size: int = 16) -> list[tuple[int, int, str]]:
@@ -490,6 +505,55 @@ def test_larger_lines_of_a_pdf_are_headings_and_columns_are_rows(tmp_path: Path)
             1,
         ),
         ("Skua buoy › Battery", "It lasts 90 days at sea.", 2),
+    ]
+
+
+@extra
+def test_the_columns_of_a_pdf_may_stand_near_to_each_other(tmp_path: Path) -> None:
+    """As reportlab sets them by default: 12 points apart, with letters of 10 points."""
+    needs_docs()
+    rows: list[Any] = [
+        [(10, 72, "Model"), (10, 127, "Battery"), (10, 172, "Price")],
+        [(10, 72, "Dunlin S"), (10, 127, "4 Ah"), (10, 172, "900 EUR")],
+        [(10, 72, "Dunlin XL"), (10, 127, "20 Ah"), (10, 172, "2,300 EUR")],
+    ]
+    ((_, text),) = [(p.title, p.text) for p in open_corpus(pdf(tmp_path / "a.pdf", [rows]))]
+    assert text == "Model: Dunlin S; Battery: 4 Ah; Price: 900 EUR.\nModel: Dunlin XL; Battery: 20 Ah; Price: 2,300 EUR"
+
+
+@extra
+@pytest.mark.parametrize("is_below", [False, True], ids=["cells at the bottom", "cells at the top"])
+def test_the_first_cell_of_a_row_apart_from_others_may_have_several_lines(tmp_path: Path, *, is_below: bool) -> None:
+    needs_docs()
+    wrapped = [columns("Write the report"), columns("on the pump", "Ann Lee", "3 May")]
+    if is_below:
+        wrapped = [columns("Write the report", "Ann Lee", "3 May"), columns("on the pump")]
+    last = columns("Order seals", "Tom", "7 May")
+    pages: list[Any] = [
+        [columns("Task", "Owner", "Deadline"), "", *wrapped, "", last],
+        [*wrapped, "", last, "", "Be quick."],
+    ]
+    texts = [p.text for p in open_corpus(pdf(tmp_path / "a.pdf", pages))]
+    report = "Task: Write the report on the pump; Owner: Ann Lee; Deadline: 3 May"
+    order = "Task: Order seals; Owner: Tom; Deadline: 7 May"
+    assert texts == [f"{report}.\n{order}", f"{report}.\n{order}.\nBe quick."]
+
+
+@extra
+@pytest.mark.parametrize("header", [[], [columns("Part", "Material", "Price")]], ids=["once", "on each page"])
+def test_a_table_goes_on_with_its_header_on_the_next_page(
+    tmp_path: Path, converting: Converter, header: list[Any]
+) -> None:
+    needs_docs()
+    first = [columns("Part", "Material", "Price"), columns("P1", "steel", "3 EUR"), columns("P2", "brass", "5 EUR")]
+    path = pdf(tmp_path / "a.pdf", [["All parts", *first], [*header, columns("P3", "tin", "7 EUR"), "It ends here."]])
+    blocks = converting.blocks(path)
+    assert [(block.text, block.page) for block in blocks[1:]] == [
+        ("All parts", 1),
+        ("Part: P1; Material: steel; Price: 3 EUR", 1),
+        ("Part: P2; Material: brass; Price: 5 EUR", 1),
+        ("Part: P3; Material: tin; Price: 7 EUR", 2),
+        ("It ends here.", 2),
     ]
 
 

@@ -13,7 +13,7 @@ import pytest
 from polyhop.data.converting.converter import Converter
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import DataError
-from tests.kit.documents import docx, write_zip
+from tests.kit.documents import docx, word_table, write_zip
 from tests.kit.office import Sheets, Value, pptx, shape, slide_table, xlsx
 
 ENTITIES = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
@@ -53,6 +53,22 @@ def test_a_spreadsheet_is_read_sheet_by_sheet(tmp_path: Path) -> None:
         ),
         ("plant › Staff", "Who: Ann; Role: Lead; Room: 12"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("bold", "text"),
+    [
+        ("A1 B1", "Product: Otter; Owner: Ann.\nProduct: Stoat; Owner: Bo"),
+        ("A1 B1 A2 A3", "Product: Otter; Owner: Ann.\nProduct: Stoat; Owner: Bo"),
+        ("A1 A2 A3", "Product: Owner.\nOtter: Ann.\nStoat: Bo"),
+        ("A1 B1 A2 B2 A3 B3", "Product: Owner.\nOtter: Ann.\nStoat: Bo"),
+    ],
+    ids=["the first row", "row and column", "the first column", "everything"],
+)
+def test_a_first_row_of_a_sheet_in_bold_names_its_columns(tmp_path: Path, bold: str, text: str) -> None:
+    rows: Sequence[Sequence[Value]] = [["Product", "Owner"], ["Otter", "Ann"], ["Stoat", "Bo"]]
+    path = xlsx(tmp_path / "a.xlsx", {"S": rows}, styles=dict.fromkeys(bold.split(), 3))
+    assert read(path) == [("a › S", text)]
 
 
 def test_a_formula_whose_value_was_not_saved_is_shown(tmp_path: Path) -> None:
@@ -154,14 +170,34 @@ def test_a_table_of_values_is_a_document_but_one_with_texts_is_a_corpus(tmp_path
 @pytest.mark.extra
 def test_a_table_of_word_is_read_row_by_row(tmp_path: Path) -> None:
     pytest.importorskip("mammoth")
-    path = docx(tmp_path / "a.docx", [("Heading1", "Staff"), ("", "TABLE"), ("Heading1", "Rooms"), ("", "Two.")])
-    rows = [["Name", "Role", "Room"], ["Ann", "Lead", "12"]]
-    cells = ("".join(f"<w:tc><w:p><w:r><w:t>{cell}</w:t></w:r></w:p></w:tc>" for cell in row) for row in rows)
-    table = f"<w:tbl>{''.join(f'<w:tr>{row}</w:tr>' for row in cells)}</w:tbl>"
-    replace_in(
-        path, "word/document.xml", '<w:p><w:pPr><w:pStyle w:val=""/></w:pPr><w:r><w:t>TABLE</w:t></w:r></w:p>', table
-    )
-    assert read(path) == [("Staff", "Name: Ann; Role: Lead; Room: 12"), ("Rooms", "Two.")]
+    table = word_table(["Name", "Role", "Room"], ["Ann", "Lead", "12"])
+    path = docx(tmp_path / "a.docx", [("Heading1", "Rooms"), ("", "Two."), ("Heading1", "Staff")], table=table)
+    assert read(path) == [("Rooms", "Two."), ("Staff", "Name: Ann; Role: Lead; Room: 12")]
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize(
+    ("form", "row_form", "is_header"),
+    [
+        ('<w:tblStyle w:val="Grid"/><w:tblLook w:firstRow="1" w:val="04A0"/>', "", True),
+        ('<w:tblStyle w:val="Blue"/><w:tblLook w:val="04A0"/>', "<w:trPr><w:trHeight/></w:trPr>", True),
+        ('<w:tblStyle w:val="Blue"/><w:tblLook w:firstRow="0" w:val="0480"/>', "", False),
+        ('<w:tblStyle w:val="Plain"/><w:tblLook w:firstRow="1" w:val="04A0"/>', "", False),
+        ('<w:tblLook w:firstRow="1" w:val="04A0"/>', "", False),
+        ("", "<w:trPr><w:tblHeader/></w:trPr>", True),
+    ],
+    ids=["style", "base of the style", "switched off", "style without", "no style", "repeated on each page"],
+)
+def test_the_header_row_of_a_table_of_word_names_its_columns(
+    tmp_path: Path, form: str, row_form: str, is_header: bool
+) -> None:
+    pytest.importorskip("mammoth")
+    table = word_table(["Product", "Owner"], ["Otter", "Ann"], ["Stoat", "Bo"], form=form, row_form=row_form)
+    ((_, text),) = read(docx(tmp_path / "a.docx", [("Heading1", "Staff")], table=table))
+    assert text == (
+        "Product: Otter; Owner: Ann.\nProduct: Stoat; Owner: Bo" if is_header
+        else "Product: Owner.\nOtter: Ann.\nStoat: Bo"
+    )  # fmt: skip
 
 
 def replace_in(path: Path, part: str, old: str, new: str) -> None:

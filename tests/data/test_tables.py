@@ -42,6 +42,9 @@ def test_a_markdown_table_becomes_a_line_for_each_row_below_its_heading() -> Non
         ("<tr><td><b>Name</b><td><strong>Bar</strong><tr><td>P1<td>3", ["Name: P1; Bar: 3"]),
         ("<tr><td>Name<td>Bar<td>Site<tr><td>P1<td>3<td>A", ["Name: P1; Bar: 3; Site: A"]),
         ("<tr><td>P1<td>3<td>A<tr><td>P2<td>4<td>B", ["P1; 3; A", "P2; 4; B"]),
+        ("<tr><td>Team<td>2022<td>2023<tr><td>Wren<td>5<td>6", ["Team: Wren; 2022: 5; 2023: 6"]),
+        ("<tr><td>Ada<td>1815<td>1852<tr><td>Alan<td>1912<td>1954", ["Ada; 1815; 1852", "Alan; 1912; 1954"]),
+        ("<tr><td>Founded<td>1987<td>Graz<tr><td>Staff<td>40<td>May", ["Founded; 1987; Graz", "Staff; 40; May"]),
         ("<tr><th>Date:<td>4 May<tr><th>Place<td>Oslo", ["Date: 4 May", "Place: Oslo"]),
         ("<tr><th>Pump<td>P1<td>P2<tr><th>Bar<td>3<td>4", ["Pump: P1; P2", "Bar: 3; 4"]),
         ("<tr><th><th>2023<th>2024<tr><th>Oslo<td>5<td>6", ["Oslo; 2023: 5; 2024: 6"]),
@@ -125,6 +128,8 @@ def test_a_blank_column_of_a_sheet_ends_a_table_if_other_rows_follow(grid: list[
         ("Name;Bar\r\nP1;3,5\r\n", ["Name: P1; Bar: 3,5"]),
         ("Name\tBar\nP1\t3\t4\n", ["Name: P1; Bar: 3; 4"]),
         ("P1,3\nP2,4\n", ["P1: 3", "P2: 4"]),
+        ("Team,2022,2023/24\nWren,5,6\n", ["Team: Wren; 2022: 5; 2023/24: 6"]),
+        ("Founded,1987\nStaff,40\n", ["Founded: 1987", "Staff: 40"]),
         ("Name,Note\nP1,\n", ["Name: P1", "Note"]),
     ],
 )

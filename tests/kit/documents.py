@@ -65,9 +65,9 @@ def _escaped(text: str) -> str:
     return text.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)")
 
 
-def docx(path: Path, paragraphs: Sequence[tuple[str, str]], *, head: str = "") -> Path:
-    """A DOCX of paragraphs ``(style, text)``, such as ("Heading1", "Life") and ("", "Born in 1815."); ``head`` stands
-    before the document's first element."""
+def docx(path: Path, paragraphs: Sequence[tuple[str, str]], *, table: str = "", head: str = "") -> Path:
+    """A DOCX of paragraphs ``(style, text)``, such as ("Heading1", "Life") and ("", "Born in 1815."), and the XML of a
+    table at its end; ``head`` stands before the document's first element."""
     body = "".join(
         f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>'
         for style, text in paragraphs
@@ -75,6 +75,10 @@ def docx(path: Path, paragraphs: Sequence[tuple[str, str]], *, head: str = "") -
     styles = "".join(
         f'<w:style w:type="paragraph" w:styleId="{id}"><w:name w:val="{name}"/></w:style>'
         for id, name in (("Heading1", "heading 1"), ("Heading2", "heading 2"), ("Title", "Title"))
+    )
+    styles += (
+        '<w:style w:type="table" w:styleId="Grid"><w:name w:val="Grid"/><w:tblStylePr w:type="firstRow"/></w:style>'
+        '<w:style w:type="table" w:styleId="Blue"><w:name w:val="Blue"/><w:basedOn w:val="Grid"/></w:style>'
     )
     parts = {
         "[Content_Types].xml": (
@@ -88,9 +92,16 @@ def docx(path: Path, paragraphs: Sequence[tuple[str, str]], *, head: str = "") -
             ("rId1", _OFFICE.replace("officeDocument", "styles").replace("office/", "officeDocument/"), "styles.xml")
         ),
         "word/styles.xml": f'<w:styles xmlns:w="{_WORD}">{styles}</w:styles>',
-        "word/document.xml": f'{head}<w:document xmlns:w="{_WORD}"><w:body>{body}</w:body></w:document>',
+        "word/document.xml": f'{head}<w:document xmlns:w="{_WORD}"><w:body>{body}{table}</w:body></w:document>',
     }
     return write_zip(path, parts)
+
+
+def word_table(*rows: Sequence[str], form: str = "", row_form: str = "") -> str:
+    """A table of Word; ``form`` and ``row_form`` are the properties of the table and of its first row."""
+    cells = ("".join(f"<w:tc><w:p><w:r><w:t>{cell}</w:t></w:r></w:p></w:tc>" for cell in row) for row in rows)
+    lines = (f"<w:tr>{'' if i else row_form}{row}</w:tr>" for i, row in enumerate(cells))
+    return f"<w:tbl><w:tblPr>{form}</w:tblPr>{''.join(lines)}</w:tbl>"
 
 
 def relations(*relations: tuple[str, str, str]) -> str:

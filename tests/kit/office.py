@@ -17,7 +17,8 @@ _DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
 _IDS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _STYLES = (
     f'<styleSheet xmlns="{_SHEET}"><numFmts><numFmt numFmtId="164" formatCode="d\\ mmm\\ yyyy"/></numFmts>'
-    '<cellXfs><xf numFmtId="0"/><xf numFmtId="164"/><xf numFmtId="9"/></cellXfs></styleSheet>'
+    '<fonts><font/><font><b/></font></fonts><cellXfs><xf numFmtId="0"/><xf numFmtId="164"/><xf numFmtId="9"/>'
+    '<xf numFmtId="0" fontId="1"/></cellXfs></styleSheet>'
 )
 
 
@@ -30,16 +31,17 @@ def xlsx(
     head: str = "",
 ) -> Path:
     """An XLSX of sheets of rows; texts are shared strings, None is no cell, and a text after an equals sign is a
-    formula without a value. ``styles`` maps a cell to a format: 1 for a date, 2 for a percentage. ``merged`` are ranges
-    of the first sheet; ``head`` stands before each sheet."""
+    formula without a value. ``styles`` maps a cell to a format: 1 for a date, 2 for a percentage, 3 for bold letters.
+    ``merged`` are ranges of the first sheet; ``head`` stands before each sheet."""
     texts = list(dict.fromkeys(cell for rows in sheets.values() for row in rows for cell in row if type(cell) is str))
 
     def cell_of(name: str, value: Value) -> str:
+        style = (styles or {}).get(name, 0)
         if isinstance(value, str) and value.startswith("="):
             return f'<c r="{name}"><f>{value[1:]}</f><v></v></c>'
         if isinstance(value, str):
-            return f'<c r="{name}" t="s"><v>{texts.index(value)}</v></c>'
-        return f'<c r="{name}" s="{(styles or {}).get(name, 0)}"><v>{value}</v></c>'
+            return f'<c r="{name}" s="{style}" t="s"><v>{texts.index(value)}</v></c>'
+        return f'<c r="{name}" s="{style}"><v>{value}</v></c>'
 
     def row_of(number: int, row: Sequence[Value]) -> str:
         cells = (cell_of(f"{chr(65 + i)}{number}", value) for i, value in enumerate(row) if value is not None)

@@ -22,7 +22,7 @@ from polyhop.data.converting.converter import MAX_SECONDS_LOST, SOURCE_CODE, Con
 from polyhop.errors import DataError
 from polyhop.types import Passage
 
-READING_VERSION = b"4"
+READING_VERSION = b"5"
 """Changes when the same documents give other passages, so that no index of former passages is taken for them."""
 
 _MAX_SUFFIX = 20

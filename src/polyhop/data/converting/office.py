@@ -7,11 +7,12 @@ import io
 import posixpath
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
@@ -32,6 +33,13 @@ _PERCENT_FORMATS = frozenset({9, 10})
 _QUOTED = re.compile(r"\"[^\"]*\"|\[[^\]]*\]|\\.")  # parts of a number's format that are no codes
 
 
+class _Style(NamedTuple):
+    """A style of cells: the form of a number, "date", "percent" or "", and the weight of the letters."""
+
+    form: str = ""
+    is_bold: bool = False
+
+
 def xlsx_blocks(path: Path) -> Iterator[Block]:
     """Yield the name of the file and, for each sheet, its name and its tables.
 
@@ -41,10 +49,10 @@ def xlsx_blocks(path: Path) -> Iterator[Block]:
     with open_packed(path) as archive:
         workbook = _part(archive, "xl/workbook.xml", "spreadsheet")
         targets = _targets(archive, "xl/workbook.xml")
-        strings, formats = _shared_strings(archive), _formats(archive)
+        strings, styles = _shared_strings(archive), _styles(archive)
         from_1904 = any(entry.get("date1904") in ("1", "true") for entry in workbook.iterfind("{*}workbookPr"))
         epoch = datetime(1904, 1, 1) if from_1904 else datetime(1899, 12, 30)
-        text_of = partial(_cell_text, strings=strings, formats=formats, epoch=epoch)
+        text_of = partial(_cell_text, strings=strings, epoch=epoch)
         yield Block(path.stem, TITLE)
         unread = set(archive.namelist())
         for sheet in workbook.iterfind("{*}sheets/{*}sheet"):
@@ -52,11 +60,13 @@ def xlsx_blocks(path: Path) -> Iterator[Block]:
             if target in unread:
                 unread.remove(target)
                 yield Block(sheet.get("name", ""), 1)
-                yield from grid_blocks(_grid(read_part(archive, target), text_of))
+                yield from grid_blocks(_grid(read_part(archive, target), styles, text_of))
 
 
-def _grid(data: bytes, text_of: Callable[[ElementTree.Element], str]) -> Iterator[list[Cell]]:
-    """Yield the rows of a sheet, with an empty one where rows are missing."""
+def _grid(
+    data: bytes, styles: Sequence[_Style], text_of: Callable[[ElementTree.Element, str], str]
+) -> Iterator[list[Cell]]:
+    """Yield the rows of a sheet, with an empty one where rows are missing. Bold cells are headers."""
     spans, covered = _merged(data)
     latest = 0
     for row in _elements(data, "row"):
@@ -72,7 +82,9 @@ def _grid(data: bytes, text_of: Callable[[ElementTree.Element], str]) -> Iterato
             column = wanted + 1
             if (number, wanted) not in covered:
                 columns, rows = spans.get((number, wanted), (1, 1))
-                cells.append(Cell(text_of(element), False, columns, rows))
+                index = int(element.get("s") or 0)
+                style = styles[index] if index < len(styles) else _Style()
+                cells.append(Cell(text_of(element, style.form), style.is_bold, columns, rows))
         yield cells
 
 
@@ -103,7 +115,7 @@ def _column(letters: str) -> int:
     return number - 1
 
 
-def _cell_text(element: ElementTree.Element, strings: list[str], formats: list[str], epoch: datetime) -> str:
+def _cell_text(element: ElementTree.Element, form: str, strings: list[str], epoch: datetime) -> str:
     kind, value = element.get("t", "n"), element.findtext("{*}v") or ""
     if kind == "inlineStr":
         return _text(element)
@@ -115,13 +127,11 @@ def _cell_text(element: ElementTree.Element, strings: list[str], formats: list[s
         return "TRUE" if value == "1" else "FALSE"
     if kind != "n" or not value:
         return "" if kind == "e" else value
-    style = int(element.get("s") or 0)
     with suppress(ValueError, OverflowError):
         number = float(value)
-        if style < len(formats) and formats[style] == "date":
+        if form == "date":
             return _moment(number, epoch)
-        scaled = style < len(formats) and formats[style] == "percent"
-        return f"{number * 100:.12g}%" if scaled else f"{number:.15g}"
+        return f"{number * 100:.12g}%" if form == "percent" else f"{number:.15g}"
     return value
 
 
@@ -151,19 +161,21 @@ def _text(element: ElementTree.Element) -> str:
     return "".join(run.text or "" for run in runs if id(run) not in spoken)
 
 
-def _formats(archive: zipfile.ZipFile) -> list[str]:
-    """Return, for each style of cells, "date", "percent" or ""."""
+def _styles(archive: zipfile.ZipFile) -> list[_Style]:
     if "xl/styles.xml" not in archive.namelist():
         return []
-    styles = parse_xml(read_part(archive, "xl/styles.xml"))
-    codes = {entry.get("numFmtId"): entry.get("formatCode", "") for entry in styles.iterfind(".//{*}numFmts/{*}numFmt")}
+    sheet = parse_xml(read_part(archive, "xl/styles.xml"))
+    codes = {entry.get("numFmtId"): entry.get("formatCode", "") for entry in sheet.iterfind(".//{*}numFmts/{*}numFmt")}
+    marks = [font.find("{*}b") for font in sheet.iterfind("{*}fonts/{*}font")]
+    bold = {str(i) for i, mark in enumerate(marks) if mark is not None and mark.get("val", "1") in ("1", "true")}
     found = []
-    for style in styles.iterfind("{*}cellXfs/{*}xf"):
+    for style in sheet.iterfind("{*}cellXfs/{*}xf"):
         number = style.get("numFmtId", "0")
         code = _QUOTED.sub("", codes.get(number, "")).lower()
         is_date = int(number) in _DATE_FORMATS or any(letter in code for letter in "ydhm")
         is_percent = int(number) in _PERCENT_FORMATS or "%" in code
-        found.append("date" if is_date else "percent" if is_percent else "")
+        form = "date" if is_date else "percent" if is_percent else ""
+        found.append(_Style(form, style.get("fontId") in bold))
     return found
 
 
@@ -221,13 +233,19 @@ def _slide_table(table: ElementTree.Element, page: int) -> Iterator[Block]:
     has_header = settings is not None and settings.get("firstRow") in ("1", "true")
     rows = [
         [
-            Cell(", ".join(_paragraphs(cell)), has_header and i == 0, _span(cell, "gridSpan"), _span(cell, "rowSpan"))
+            Cell(
+                ", ".join(_paragraphs(cell)),
+                has_header and i == 0,
+                _span(cell, "gridSpan"),
+                _span(cell, "rowSpan"),
+                page,
+            )
             for cell in row.iterfind("{*}tc")
             if cell.get("hMerge") is None and cell.get("vMerge") is None
         ]
         for i, row in enumerate(table.iterfind("{*}tr"))
     ]
-    return table_blocks(rows, page=page)
+    return table_blocks(rows)
 
 
 def _span(cell: ElementTree.Element, name: str) -> int:

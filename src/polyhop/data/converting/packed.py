@@ -1,11 +1,13 @@
 """Packed documents: DOCX and EPUB as blocks. Their parts are read in memory and within limits, never unpacked to disk.
 
-DOCX is converted by mammoth: paragraphs, and the headings that its styles mark; its pages are unknown before layout.
+DOCX is converted by mammoth: paragraphs, tables, and the headings that its styles mark; its pages are unknown before
+layout.
 EPUB: its chapters in the order of its spine, each a page of HTML.
 """
 
 from __future__ import annotations
 
+import io
 import posixpath
 import re
 import zipfile
@@ -27,7 +29,11 @@ _ENCRYPTED_FLAG = 0x1
 _OLE = b"\xd0\xcf\x11\xe0"  # the container of an encrypted document and of Office's old formats
 _DOCUMENT_TYPE = re.compile(rb"<!(DOCTYPE|ENTITY)", re.IGNORECASE)
 _BEFORE_XML = b"\xef\xbb\xbf\xff\xfe \t\r\n"
-_STYLES = "p[style-name='Title'] => title:fresh"
+_STYLE_MAP = "p[style-name='Title'] => title:fresh"
+_DOCUMENT, _STYLES = "word/document.xml", "word/styles.xml"
+_ON = ("1", "true", "on")
+_FIRST_ROW = 0x20  # in the older form of a table's look
+_MAX_BASES = 10  # styles between a style and the one it is based on in the end
 
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 _TITLE = "{http://purl.org/dc/elements/1.1/}title"
@@ -84,19 +90,69 @@ def docx_blocks(path: Path) -> Iterator[Block]:
     """
     import mammoth
 
-    with open_packed(path) as archive:
+    copy = io.BytesIO()
+    with open_packed(path) as archive, zipfile.ZipFile(copy, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as marked:
         for part in archive.infolist():
             with archive.open(part) as stream:
                 start = stream.read(4096).replace(b"\0", b"").lstrip(_BEFORE_XML)
             if start and not start.startswith(b"<"):
                 continue  # not XML but a picture, for example; the name of a part does not show its type
-            if _DOCUMENT_TYPE.search(read_part(archive, part).replace(b"\0", b"")):
+            data = read_part(archive, part)
+            if _DOCUMENT_TYPE.search(data.replace(b"\0", b"")):
                 raise DataError("not read: its XML has a document type")
-        if "word/document.xml" not in archive.namelist():
+            if part.filename != _DOCUMENT:
+                marked.writestr(part.filename, data)
+        if _DOCUMENT not in archive.namelist():
             raise DataError("damaged: it holds no text document")
-    with path.open("rb") as stream:
-        converted = mammoth.convert_to_html(stream, style_map=_STYLES, convert_image=lambda _: [])
+        styles = read_part(archive, _STYLES) if _STYLES in archive.namelist() else b""
+        marked.writestr(_DOCUMENT, _with_header_rows(read_part(archive, _DOCUMENT), styles))
+    converted = mammoth.convert_to_html(copy, style_map=_STYLE_MAP, convert_image=lambda _: [])
     yield from fragment_blocks(converted.value)
+
+
+def _with_header_rows(document: bytes, styles: bytes) -> bytes:
+    """Return a text document whose tables have their first row marked as a header if their style sets it apart: mammoth
+    reads the mark alone."""
+    if b"tblStyle" not in document or b"firstRow" not in styles:
+        return document
+    apart, root = _styles_with_header(parse_xml(styles)), parse_xml(document)
+    for table in root.iterfind(".//{*}tbl"):
+        style, look, row = (table.find(name) for name in ("{*}tblPr/{*}tblStyle", "{*}tblPr/{*}tblLook", "{*}tr"))
+        if style is None or look is None or row is None or _value(style) not in apart or not _shows_first_row(look):
+            continue
+        space = row.tag.removesuffix("tr")
+        properties = row.find("{*}trPr")
+        if properties is None:
+            properties = ElementTree.Element(f"{space}trPr")
+            row.insert(0, properties)
+        ElementTree.SubElement(properties, f"{space}tblHeader")
+    return ElementTree.tostring(root)
+
+
+def _styles_with_header(styles: ElementTree.Element) -> set[str]:
+    """Return the ids of the styles that set the first row of a table apart, or are based on one that does."""
+    based, found = dict[str, str](), set[str]()
+    for style in styles.iterfind("{*}style"):
+        id, base = _value(style, "styleId"), style.find("{*}basedOn")
+        based[id] = _value(base) if base is not None else ""
+        if any(_value(part, "type") == "firstRow" for part in style.iterfind("{*}tblStylePr")):
+            found.add(id)
+    for _ in range(_MAX_BASES):
+        found |= {id for id, base in based.items() if base in found}
+    return found
+
+
+def _shows_first_row(look: ElementTree.Element) -> bool:
+    """Return True if the look of a table gives its first row the form that the style has for it."""
+    if flag := _value(look, "firstRow"):
+        return flag in _ON
+    code = _value(look)
+    return bool(re.fullmatch("[0-9A-Fa-f]{1,4}", code)) and bool(int(code, 16) & _FIRST_ROW)
+
+
+def _value(element: ElementTree.Element, name: str = "val") -> str:
+    """Return an attribute that is of the same namespace as its element."""
+    return element.get(f"{element.tag.partition('}')[0]}}}{name}", "")
 
 
 def epub_blocks(path: Path) -> Iterator[Block]:

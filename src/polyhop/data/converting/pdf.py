@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 _HYPHEN = re.compile("[\x02\ufffe]\n?")  # PDFium's marks for a hyphen at the end of a line
 _GENERATED_TITLE = re.compile(
-    r"^(microsoft|untitled)|\.(docx?|odt|rtf|tex|dvi|pdf|pptx?|indd|qxd|txt|html?)$", re.IGNORECASE
+    r"^(microsoft|untitled)|^\((anonymous|unspecified)\)$|^(document|presentation|powerpoint presentation) ?\d*$"
+    r"|\.(docx?|odt|rtf|tex|dvi|pdf|pptx?|indd|qxd|txt|html?)$",
+    re.IGNORECASE,
 )
 _LEADERS = re.compile(r"(?: ?\.){5,}")
 _LINE_END = re.compile(r"\r?\n")
@@ -71,13 +73,15 @@ def pdf_blocks(path: Path) -> Iterator[Block]:
     if outline:
         headings = [_locate(page, outline.get(number, [])) for number, page in enumerate(pages, 1)]
     yield Block(title, TITLE)
+    body: list[Line] = []
     for number, (lines, own) in enumerate(zip(pages, headings, strict=True), 1):
         start = 0
         for heading in own:
-            yield from _cleaned(body_blocks(lines[start : heading.first], number))
+            yield from _cleaned(body_blocks([*body, *lines[start : heading.first]]))
             yield Block(heading.title, heading.level, number)
-            start = heading.first + heading.length
-        yield from _cleaned(body_blocks(lines[start:], number))
+            start, body = heading.first + heading.length, []
+        body += lines[start:]
+    yield from _cleaned(body_blocks(body))
 
 
 def _cleaned(blocks: Iterator[Block]) -> Iterator[Block]:
@@ -91,12 +95,12 @@ def _lines(document: pypdfium2.PdfDocument, number: int) -> list[Line]:
     try:
         textpage = page.get_textpage()
         text = textpage.get_text_bounded()
-        if text != textpage.get_text_range() or len(text) != textpage.count_chars():
-            return [Line(line) for line in text.replace("\r\n", "\n").strip().split("\n")]  # not character by character
+        if text != textpage.get_text_range() or len(text) != textpage.count_chars():  # not character by character
+            return [Line(line, page=number + 1) for line in text.replace("\r\n", "\n").strip().split("\n")]
         ends = [*(found.start() for found in _LINE_END.finditer(text)), len(text)]
         starts = [0, *(found.end() for found in _LINE_END.finditer(text))]
         return [
-            _line(textpage, text, start, end)
+            _line(textpage, text, start, end, number + 1)
             for start, end in zip(starts, ends, strict=True)
             if text[start:end].strip()
         ]
@@ -104,13 +108,13 @@ def _lines(document: pypdfium2.PdfDocument, number: int) -> list[Line]:
         page.close()
 
 
-def _line(textpage: pypdfium2.PdfTextPage, text: str, start: int, end: int) -> Line:
+def _line(textpage: pypdfium2.PdfTextPage, text: str, start: int, end: int, page: int) -> Line:
     """Return the line between two characters of a page."""
     words = [(found.start(), found.end()) for found in _WORD.finditer(text, start, end)]
     _, bottom, _, top = textpage.get_charbox(words[0][0], loose=True)
     height = round(top - bottom, 1)
     spans = [Span(text[i:j], textpage.get_charbox(i)[0], textpage.get_charbox(j - 1)[2]) for i, j in words]
-    return Line(text[start:end], height, bottom, joined(spans, height))
+    return Line(text[start:end], height, bottom, joined(spans, height), page)
 
 
 def _outline(document: pypdfium2.PdfDocument) -> dict[int, list[tuple[str, int]]]:

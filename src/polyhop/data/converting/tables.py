@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, count, islice, repeat, takewhile
 from typing import NamedTuple
 
@@ -23,16 +24,18 @@ _MAX_ROW_WORDS = 150  # a longer row becomes several lines, each with its first 
 _MAX_KEY_WORDS = 20  # of a cell or a heading that is repeated
 _MAX_CAPTION = 300  # characters of a caption that are repeated with each row
 _MAX_HEADERS = 3  # rows of headers
+_YEAR = re.compile(r"(?:1[5-9]|20)\d\d(?:[/–-]\d{1,4}){0,2}")  # also a month, a day, or the years of a season
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table, and the numbers of columns and rows that it spans."""
+    """A cell of a table, the numbers of columns and rows that it spans, and its page if that is known."""
 
     text: str = ""
     is_header: bool = False
     columns: int = 1
     rows: int = 1
+    page: int | None = None
 
 
 class _Part(NamedTuple):
@@ -45,7 +48,7 @@ class _Part(NamedTuple):
         return f"{self.name}: {self.text}" if self.name and self.name != self.text else self.text
 
 
-def table_blocks(table: Iterable[Sequence[Cell]], caption: str = "", page: int | None = None) -> Iterator[Block]:
+def table_blocks(table: Iterable[Sequence[Cell]], caption: str = "") -> Iterator[Block]:
     """Yield the caption of a table and a line for each row below its headers. Spanned cells are repeated; a cell over
     all columns precedes the rows below it.
 
@@ -63,12 +66,12 @@ def table_blocks(table: Iterable[Sequence[Cell]], caption: str = "", page: int |
     headers, columns = _count_headers(first), max(map(len, first), default=0)
     names = [_name([row[i].text for row in first[:headers] if i < len(row)]) for i in range(columns)]
     if caption:
-        yield Block(caption, page=page)
+        yield Block(caption)
         caption = caption[:_MAX_CAPTION].rstrip()
-    group: list[_Part] = []
+    group, page = list[_Part](), None
     unused = dict.fromkeys(filter(None, names))
     for row in chain(first[headers:], rows):
-        parts = _parts(names, row)
+        parts, page = _parts(names, row), row[0].page
         if 1 < columns == len(row) and len({id(cell) for cell in row}) == 1:
             parts = [_Part("", row[0].text)]
             group = parts if len(row[0].text.split()) <= _MAX_KEY_WORDS else []
@@ -84,7 +87,8 @@ def table_blocks(table: Iterable[Sequence[Cell]], caption: str = "", page: int |
 
 def grid_blocks(grid: Iterable[Sequence[Cell]]) -> Iterator[Block]:
     """Yield the blocks of a sheet: the tables that blank rows separate, each with the single cells above it as its
-    caption. Beside a table, and apart from it by a blank column, there may be another one of other rows.
+    caption. Beside a table, and apart from it by a blank column, there may be another one of other rows. Header cells
+    name the columns only in whole rows at the top, above others.
 
     >>> grid = [["Pumps"], ["", "Name", "Bar", "At"], ["", "P1", "3", "A"], [], ["Seen in May"]]
     >>> [block.text for block in grid_blocks([Cell(text) for text in row] for row in grid)]
@@ -100,7 +104,7 @@ def grid_blocks(grid: Iterable[Sequence[Cell]]) -> Iterator[Block]:
             captions += filled
         else:
             for table in _side_by_side(rows):
-                yield from table_blocks(table, ". ".join(captions))
+                yield from table_blocks(_with_top_headers(list(table)), ". ".join(captions))
                 captions = []
             rows = []
 
@@ -119,7 +123,10 @@ def csv_blocks(text: str, delimiter: str = "") -> Iterator[Block]:
     reader = csv.reader(io.StringIO(text), delimiter=delimiter or max(",;\t|", key=first.count), strict=True)
     rows = ([" ".join(cell.split()) for cell in row] for row in reader)
     try:
-        yield from table_blocks([Cell(cell, i == 0 and _are_names(row)) for cell in row] for i, row in enumerate(rows))
+        top = list(islice(rows, _MAX_HEADERS + 1))
+        has_names = bool(top) and _are_names(top[0], top[1:])
+        marked = ((row, has_names and i == 0) for i, row in enumerate(chain(top, rows)))
+        yield from table_blocks([Cell(cell, is_header) for cell in row] for row, is_header in marked)
     except csv.Error as error:
         raise DataError(f"not a valid table: line {reader.line_num}: {error}") from None
 
@@ -144,6 +151,19 @@ def _side_by_side(rows: Sequence[Sequence[Cell]]) -> list[Iterable[Sequence[Cell
         else:
             tables.append(([column], own))
     return [_cells_at(rows, columns, numbers) for columns, numbers in tables]
+
+
+def _with_top_headers(rows: Sequence[Sequence[Cell]]) -> Iterator[Sequence[Cell]]:
+    """Yield the rows of a table with no headers but those of the first rows. A table of nothing but headers has none:
+    it is only set in bold."""
+    count = sum(1 for _ in takewhile(_is_header_row, rows))
+    for i, row in enumerate(rows):
+        is_top = i < count < len(rows)
+        yield row if is_top else [replace(cell, is_header=False) if cell.is_header else cell for cell in row]
+
+
+def _is_header_row(row: Sequence[Cell]) -> bool:
+    return all(cell.is_header or not cell.text for cell in row)
 
 
 def _run_of(filled: Mapping[int, Sequence[int]], column: int) -> set[int]:
@@ -191,16 +211,25 @@ def _carry(row: list[Cell], below: dict[int, tuple[Cell, int]]) -> None:
 def _count_headers(rows: Sequence[Sequence[Cell]]) -> int:
     """Return the number of rows that name the columns."""
     marked = 0
-    while marked < min(_MAX_HEADERS, len(rows) - 1) and all(cell.is_header or not cell.text for cell in rows[marked]):
+    while marked < min(_MAX_HEADERS, len(rows) - 1) and _is_header_row(rows[marked]):
         marked += 1
     if marked or len(rows) < 2 or len(rows[0]) < 3 or any(cell.is_header for row in rows for cell in row):
         return marked
-    return int(_are_names([cell.text for cell in rows[0]]))
+    first, *below = ([cell.text for cell in row] for row in rows)
+    return int(_are_names(first, below))
 
 
-def _are_names(texts: Sequence[str]) -> bool:
-    """Return True if texts look like the names of columns: none is missing, repeated, or a number or date."""
-    return len(set(texts)) == len(texts) and all(text.lstrip("+-($€£")[:1].isalpha() for text in texts)
+def _are_names(texts: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+    """Return True if texts look like the names of columns: none is missing, repeated, or a number or date. Years name
+    columns if there are several, and cells ``below`` each that are no years; a single one may be a value."""
+    years = [i for i, text in enumerate(texts) if _YEAR.fullmatch(text)]
+    below_years = [[row[i] for row in below if i < len(row) and row[i]] for i in years]
+    return (
+        len(set(texts)) == len(texts)
+        and all(i in years or text.lstrip("+-($€£")[:1].isalpha() for i, text in enumerate(texts))
+        and len(years) != 1
+        and all(cells and not any(map(_YEAR.fullmatch, cells)) for cells in below_years)
+    )
 
 
 def _name(headers: Sequence[str]) -> str:
