@@ -51,7 +51,8 @@ GOLD = "gold passages"
 """Stands for a method: reading the gold passages, an upper bound for all methods up to chance."""
 NO_RULES = " without rules"
 """After a method: answering without the rules for comparisons and chains of relations."""
-_RULES: dict[str, Any] = {"question.find_comparison": None, "answer.decompose": [], "answer.settle": None}  # and what finds nothing
+_RULES: dict[str, Any] = {"question.find_comparison": None, "answer.decompose": [], "answer.settle": None}
+"""These rules, and what each gives if it finds nothing."""
 HITS = 2  # that a single question is read off
 BATCH = 20  # paths that are looked at together
 CROWD = 16  # questions under way at once, where what is said must not hang on it
