@@ -27,12 +27,13 @@ _MAX_HEADERS = 3  # rows of headers
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table, and the numbers of columns and rows that it spans."""
+    """A cell of a table, the numbers of columns and rows that it spans, and the addresses of its hyperlinks."""
 
     text: str = ""
     is_header: bool = False
     columns: int = 1
     rows: int = 1
+    targets: tuple[str, ...] = ()
 
 
 class _Part(NamedTuple):
@@ -76,8 +77,9 @@ def table_blocks(table: Iterable[Sequence[Cell]], caption: str = "", page: int |
             parts = group + parts
         for part in parts:
             unused.pop(part.name, None)
+        targets = tuple(dict.fromkeys(chain.from_iterable(cell.targets for cell in row)))
         for line in _lines(parts):
-            yield Block(line, page=page, kind="row", caption=caption)
+            yield Block(line, page=page, kind="row", caption=caption, targets=targets)
     if unused:  # columns without a cell
         yield Block("; ".join(unused), page=page, kind="row", caption=caption)
 
