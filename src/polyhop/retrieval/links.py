@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 LinkMode: TypeAlias = Literal["titles", "own", False]
 """The source of links: ``titles`` (the corpus' own or, if it has none, mentions), ``own`` only, or False for none."""
 
+LINKING_VERSION = 2
+"""Changes when the same passages get other links, so that no index in the cache with the former ones is taken."""
+
 PASSAGE_STARTS, PASSAGE_NAMES = "links.starts", "links.names"
 
 _COMMON_SHARE, _COMMON_FLOOR = 0.03, 50
