@@ -41,7 +41,8 @@ FileName: TypeAlias = Annotated[str, "names a file"]
 class Passage:
     """One passage of a corpus; equal and hashed by ``id``.
 
-    ``links`` holds the titles to which this passage links, if the corpus has hyperlinks.
+    ``links`` holds the titles to which this passage links, if the corpus has hyperlinks. Those of own documents lead to
+    files, and are in the metadata (``data/documents.py``).
     """
 
     id: str

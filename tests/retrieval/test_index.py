@@ -293,6 +293,12 @@ def test_a_corpus_is_indexed_once_per_content_and_settings(tmp_path: Path) -> No
     assert changed.passages.get(0) == LONDON
 
 
+def test_an_index_in_the_cache_with_links_of_another_version_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    former = index_for(open_corpus([ADA, LONDON])).folder
+    monkeypatch.setattr("polyhop.retrieval.index.LINKING_VERSION", 0)
+    assert index_for(open_corpus([ADA, LONDON])).folder != former
+
+
 def test_a_damaged_index_in_the_cache_is_built_again(tmp_path: Path) -> None:
     index = index_for(open_corpus([ADA, LONDON]))
     (index.folder / "manifest.json").write_text("{")

@@ -63,6 +63,16 @@ WORDS = [
     "\nNew York",
     "\\York",
     "iPhone",
+    "b.md",
+    "clause 7.2",
+    "INC-204",
+    "\nINC-204 is",
+    "\nAda Byron lives",
+]
+OF_FILES: list[dict[str, Any]] = [
+    {"source": "a.md", "heading": "7.2 York", "targets": ["b.md#zinc", "c/d.md"]},
+    {"source": "b.md", "heading": "Zinc"},
+    {"source": "c/d.md", "targets": ["a.md#72york"]},
 ]
 
 texts = st.lists(st.sampled_from([*TITLES[:-2], *WORDS]), min_size=1, max_size=8).map(
@@ -75,7 +85,7 @@ passages = st.builds(
     st.sampled_from(TITLES),
     texts,
     st.lists(st.sampled_from(TITLES), max_size=2).map(tuple) | st.just(()) | st.just(()),
-    st.just({}) | st.just({"page": 1}),
+    st.just({}) | st.just({"page": 1}) | st.sampled_from(OF_FILES),
 )
 corpora = st.lists(passages, min_size=1, max_size=6, unique_by=lambda passage: passage.id)
 updates = st.lists(corpora | st.sets(ids, min_size=1, max_size=5), min_size=1, max_size=4)

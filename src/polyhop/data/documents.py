@@ -1,18 +1,23 @@
 """A folder of documents as passages of about 100 words, cut at headings and sentence ends.
 
 A passage's ``metadata`` holds ``source``, its file relative to the folder; ``heading``, its section's; for a PDF or a
-presentation, ``page``, on which it begins, and ``last_page`` if it ends on another; ``encoding`` if that was guessed.
+presentation, ``page``, on which it begins, and ``last_page`` if it ends on another; ``encoding`` if that was guessed;
+``targets``, the files of the folder to which its hyperlinks lead.
 """
 
 from __future__ import annotations
 
 import os
+import posixpath
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, islice, takewhile
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 from polyhop.common.files import path_text
 from polyhop.common.sentences import join_wrapped_lines, pack, pieces
@@ -29,6 +34,7 @@ _MAX_SUFFIX = 20
 _MAX_LINE_WORDS = 200  # a longer row or line of code may be cut
 _MAX_HEADING = 300  # characters of a longer title or heading that every passage below it repeats
 _ENDS = frozenset(".!?:;,…。！？：；，、—–-|/")
+_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")  # the beginning of an address on the web
 
 
 def document_files(folder: Path) -> Iterator[Path]:
@@ -92,6 +98,24 @@ def source_of(path: Path, root: Path) -> str:
     return path_text(path.relative_to(root)).replace(os.sep, "/")
 
 
+def target_of(address: str, source: str) -> str:
+    """Return the file, relative to the folder, to which an address in the file ``source`` leads, with ``#`` and its
+    anchor if it has one; "" if it leads out of the folder.
+
+    >>> target_of("../notes.md#who%20is", "services/ada.md"), target_of("#life", "ada.md"), target_of("/a.md", "b/c.md")
+    ('notes.md#who is', 'ada.md#life', 'a.md')
+    >>> target_of("https://example.com/a.md", "ada.md"), target_of("../a.md", "ada.md")
+    ('', '')
+    """
+    path, _, anchor = address.strip().replace("\\", "/").partition("#")
+    path, anchor = unquote(path.partition("?")[0]), unquote(anchor)
+    folder = "" if path.startswith("/") else posixpath.dirname(source)
+    path = posixpath.normpath(posixpath.join(folder, path.lstrip("/"))) if path else source
+    target = f"{path}#{anchor}" if anchor else path
+    is_outside = _ELSEWHERE.match(address.strip()) or path.split("/")[0] in (".", "..")
+    return target if target.isprintable() and not is_outside else ""
+
+
 def read_documents(
     files: Iterable[tuple[Path, str]], converter: Converter | None = None
 ) -> Iterator[tuple[Passage | DataError, Path]]:
@@ -134,9 +158,13 @@ def passages_of(blocks: Iterable[Block], source: str, title: str = "", encoding:
     """
     number = 0
     for section in _sections(list(blocks), title or Path(source).stem):
-        for text, pages in section.passages():
+        for text, pages, addresses in section.passages():
             number += 1
-            metadata = {"source": source, **pages, **section.named, **({"encoding": encoding} if encoding else {})}
+            metadata: dict[str, Any] = {"source": source, **pages, **section.named}
+            if encoding:
+                metadata["encoding"] = encoding
+            if targets := list(dict.fromkeys(filter(None, (target_of(address, source) for address in addresses)))):
+                metadata["targets"] = targets
             yield Passage(id=f"{source}#{number}", title=SECTION.join(section.path), text=text, metadata=metadata)
 
 
@@ -192,6 +220,7 @@ class _Section:
         self._length = 0
         self._spans: list[tuple[int, int, BlockKind]] = []
         self._captions: dict[int, str] = {}
+        self._linking: list[tuple[int, int, tuple[str, ...]]] = []  # blocks with hyperlinks, and their addresses
         self._starts: list[int] = []  # of pages
         self._numbers: list[int] = []
         self._latest: Block | None = None
@@ -211,6 +240,8 @@ class _Section:
             self._numbers.append(block.page)
         if block.caption:
             self._captions[start] = block.caption
+        if block.targets:
+            self._linking.append((start, self._length, block.targets))
         if continued:
             start = self._spans.pop()[0]
         self._spans.append((start, self._length, block.kind))
@@ -238,15 +269,15 @@ class _Section:
         if self._parts:
             yield self
 
-    def passages(self) -> Iterator[tuple[str, dict[str, int]]]:
-        """Yield the text and the pages of each passage. A passage ends where a sentence begins on a new page; the rows
-        of a table that begin a passage follow the caption of the table."""
+    def passages(self) -> Iterator[tuple[str, dict[str, int], list[str]]]:
+        """Yield the text, the pages and the addresses of the hyperlinks of each passage. A passage ends where a
+        sentence begins on a new page; the rows of a table that begin a passage follow the caption of the table."""
         content = "".join(self._parts)
         for _, on_page in groupby(self._pieces(content), key=lambda piece: self._page(piece[0])):
             for start, end in pack(on_page):
                 caption = self._captions.get(start)
                 text = content[start:end]
-                yield f"{caption}\n{text}" if caption else text, self._pages(start, end)
+                yield f"{caption}\n{text}" if caption else text, self._pages(start, end), self._addresses(start, end)
 
     def _pieces(self, content: str) -> Iterator[tuple[int, int, int]]:
         """Yield the start, end and number of words of each row, line of code and sentence, which no passage cuts."""
@@ -254,6 +285,12 @@ class _Section:
             found = [(start + i, start + j, words) for i, j, words in pieces(content[start:end])]
             words = sum(words for _, _, words in found)
             yield from [(start, end, words)] if kind != "text" and words <= _MAX_LINE_WORDS else found
+
+    def _addresses(self, start: int, end: int) -> list[str]:
+        """Return the addresses of the hyperlinks in the blocks between two characters of the content."""
+        first = bisect_right(self._linking, start, key=lambda block: block[1])
+        between = takewhile(lambda block: block[0] < end, islice(self._linking, first, None))
+        return [address for _, _, addresses in between for address in addresses]
 
     def _page(self, i: int) -> int | None:
         """Return the page of a character of the content."""

@@ -20,7 +20,7 @@ from polyhop.data.index_folder import INDEX_MANIFEST
 from polyhop.errors import IndexFolderError, UnknownName
 from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.inverted_index import BM25_FOLDER, BM25Writer
-from polyhop.retrieval.links import LinkMode, Links, build_links
+from polyhop.retrieval.links import LINKING_VERSION, LinkMode, Links, build_links
 from polyhop.retrieval.sealed_folder import OTHER_CACHE, commit_state, ensure_dir, first_state, read_state, remove
 from polyhop.retrieval.sharding import MapShards
 from polyhop.retrieval.store import PassageStore, StoreWriter
@@ -231,7 +231,7 @@ def index_for(
     analysis = _analysis(corpus, stem, stop_words)
     if corpus.is_index and corpus.path is not None:
         return open_index(corpus.path, corpus=corpus)
-    settings = repr((VERSION, corpus.fingerprint, corpus.skip_bad, *analysis.settings, links))
+    settings = repr((VERSION, LINKING_VERSION, corpus.fingerprint, corpus.skip_bad, *analysis.settings, links))
     folder = cache_folder() / "indexes" / hashlib.sha256(settings.encode()).hexdigest()[:32]
     ensure_dir(folder.parent, OTHER_CACHE)
     with locked(folder.with_suffix(".lock")):

@@ -2,7 +2,7 @@
 
 ``title_mentions.py`` defines the names of a title. Of several names at a position, the longest is mentioned. A one-word
 name that more than 3 % of the passages mention ("United") is ignored. A hyperlink leads to the passages with exactly
-its title.
+its title. Parts of documents have links for their references too (``references.py``), after those by title.
 
 Two tables are stored, memory-mapped: passage -> names it mentions, name -> passages that have it; and, for later
 updates, the names and all their passages.
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from polyhop.common.progress import report_progress
 from polyhop.retrieval.analysis import ENGLISH, Analysis
+from polyhop.retrieval.references import is_address
 from polyhop.retrieval.sharding import MapShards, in_shards
 from polyhop.retrieval.store import PassageStore, map_bytes, map_numbers
 from polyhop.retrieval.title_mentions import NAME_PASSAGES, NAME_STARTS, NAMES, Names, is_one_word, may_mention
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 LinkMode: TypeAlias = Literal["titles", "own", False]
 """The source of links: ``titles`` (the corpus' own or, if it has none, mentions), ``own`` only, or False for none."""
+
+LINKING_VERSION = 2
+"""Changes when the same passages get other links, so that no index in the cache with the former ones is taken."""
 
 PASSAGE_STARTS, PASSAGE_NAMES = "links.starts", "links.names"
 
@@ -49,7 +53,7 @@ def build_links(
     """
     names = Names(analysis, own=own)
     for ordinal, passage in _live(passages):
-        names.add(ordinal, passage.title)
+        names.add(ordinal, passage)
     found = map_shards(partial(_rows, names, own), in_shards(_live(passages), _SHARD))
     rows = _reported(chain.from_iterable(found), passages.rows)
     return _write(folder, names, rows, passages, None, own=own)
@@ -69,7 +73,7 @@ def update_links(base: Path, passages: PassageStore, folder: Path, analysis: Ana
     shutil.copyfile(base / NAMES, folder / NAMES)
     names.drop_unborne(PassageStore(base).removed)
     for ordinal, passage in enumerate(passages.all_rows(old.rows), old.rows):
-        names.add(ordinal, passage.title)
+        names.add(ordinal, passage)
     gone = names.drop_unborne(passages.removed)
     changed = set(range(old.rows, passages.rows)) | old.naming(gone)
     if passages.removed is not None:
@@ -104,7 +108,8 @@ def _rows(names: Names, own: bool, shard: Sequence[tuple[int, Passage]]) -> list
 
 
 def _found(names: Names, passage: Passage, own: bool) -> list[int]:
-    return list(dict.fromkeys(names.linked(passage.links) if own else names.mentioned(passage.text)))
+    by_title = names.linked(passage.links) if own else names.mentioned(passage.text)
+    return list(dict.fromkeys(chain(by_title, names.referred(passage))))
 
 
 def _write(
@@ -140,7 +145,8 @@ def _write(
         mentions[numbers] += counts.astype(np.uint32)
     common = np.zeros(names.count, dtype=np.bool_)
     if not own:
-        one_word = np.fromiter((n for name, n in names.number.items() if is_one_word(name)), dtype=np.int64)
+        single = (n for name, n in names.number.items() if is_one_word(name) and not is_address(name))
+        one_word = np.fromiter(single, dtype=np.int64)
         common[one_word] = mentions[one_word] > max(_COMMON_FLOOR, _COMMON_SHARE * len(passages))
     names.write(folder, common, passages.removed)
     return int(starts[-1])

@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,9 @@ import orjson
 
 from polyhop.common.text import CJK, SECTION, bare_title, normalise_unicode
 from polyhop.retrieval.analysis import ENGLISH, Analysis
+from polyhop.retrieval.references import MAX_ADDRESSED, MAX_REFERENCES, addresses, is_address, is_rare, references
 from polyhop.retrieval.store import map_bytes
+from polyhop.types import Passage
 
 if TYPE_CHECKING:
     import numpy as np
@@ -112,7 +115,7 @@ class Names:
         self.number: dict[str, int] = {}
         self.known = 0
         self.count = 0
-        self._analysis, self._names_of = analysis, title_alone if own else names_of
+        self._analysis, self._own, self._names_of = analysis, own, title_alone if own else names_of
         self._lengths: dict[str, tuple[int, ...]] = {}
         self._bearers, self._keys = (
             array("I"),
@@ -129,9 +132,10 @@ class Names:
         for name in self.number:
             self._note_length(name)
 
-    def add(self, ordinal: int, title: str) -> None:
-        """Add the names of the passage at ``ordinal``."""
-        for form, name in enumerate(self._names_of(title, self._analysis)):
+    def add(self, ordinal: int, passage: Passage) -> None:
+        """Add the names and the addresses of the passage at ``ordinal``."""
+        names = self._names_of(passage.title, self._analysis)
+        for form, name in enumerate((*names, *addresses(passage, hyperlinks_only=self._own))):
             number = self.number.get(name)
             if number is None:
                 number = self.number[name] = self.count
@@ -183,6 +187,14 @@ class Names:
         names = (name for title in links for name in title_alone(title, self._analysis))
         return (self.number[name] for name in names if name in self.number)
 
+    def referred(self, passage: Passage) -> Iterator[int]:
+        """Yield the addresses to which a passage refers: the first existing one of each reference, a few at most."""
+        found = (
+            next((self.number[address] for address in alternatives if address in self.number), None)
+            for alternatives in references(passage, hyperlinks_only=self._own)
+        )
+        return islice(dict.fromkeys(number for number in found if number is not None), MAX_REFERENCES)
+
     def write(self, folder: Path, left_out: NDArray[np.bool_], removed: NDArray[np.bool_] | None) -> None:
         """Write the passages of each name: all of them, for later updates, and those to link to; none of these for the
         names ``left_out``."""
@@ -201,18 +213,26 @@ class Names:
         numbers = keys[order] >> 1
         starts = np.searchsorted(numbers, np.arange(self.count + 1, dtype=np.uint32))
         rank = np.arange(len(numbers)) - starts[numbers]
+        crowded = np.bincount(numbers, minlength=self.count) > MAX_ADDRESSED
+        rare = np.fromiter((n for name, n in self.number.items() if is_rare(name)), dtype=np.int64)
+        left_out[rare] |= crowded[rare]
         kept = (rank < MAX_NAMESAKES) & ~left_out[numbers]
         starts = np.searchsorted(numbers[kept], np.arange(self.count + 1, dtype=np.uint32))
         starts.astype(np.uint64).tofile(folder / NAME_STARTS)
         bearers[order][kept].tofile(folder / NAME_PASSAGES)
 
 
-def may_mention(names: Collection[str], analysis: Analysis, *, own: bool) -> Callable[[bytes], bool]:
+def may_mention(names: Set[str], analysis: Analysis, *, own: bool) -> Callable[[bytes], bool]:
     """Return a quick test for passages, as lines of the store: each passage that mentions one of the names passes.
 
     It looks for the capitalised words of a name, which are found quickly (no escape in JSON ends in a capital letter),
     or for all its words if none is capitalised.
     """
+    if any(map(is_address, names)):
+        of_title = may_mention({name for name in names if not is_address(name)}, analysis, own=own)
+        return lambda line: (
+            of_title(line) or not names.isdisjoint(chain(*references(_parsed(line), hyperlinks_only=own)))
+        )
     if own:
         return lambda line: any(
             name in names for title in orjson.loads(line).get("links", ()) for name in title_alone(title, analysis)
@@ -240,6 +260,11 @@ def may_mention(names: Collection[str], analysis: Analysis, *, own: bool) -> Cal
         return plain and bool(small) and any(word in text for word in small)
 
     return may
+
+
+def _parsed(line: bytes) -> Passage:
+    row = orjson.loads(line)
+    return Passage(row["id"], row["title"], row["text"], metadata=row.get("metadata", {}))
 
 
 def is_one_word(name: str) -> bool:

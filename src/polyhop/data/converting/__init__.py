@@ -39,7 +39,8 @@ BlockKind: TypeAlias = Literal["text", "row", "code"]
 class Block:
     """A paragraph or the text of a page (no ``level``), a heading of ``level`` 1 to 6, or the document's ``TITLE``.
 
-    ``page`` counts from 1, as do the slides of a presentation; ``caption`` is that of the table that a row is of.
+    ``page`` counts from 1, as do the slides of a presentation; ``caption`` is that of the table that a row is of;
+    ``targets`` are the addresses of its hyperlinks.
     """
 
     text: str
@@ -47,6 +48,7 @@ class Block:
     page: int | None = None
     kind: BlockKind = "text"
     caption: str = ""
+    targets: tuple[str, ...] = ()
 
 
 def tidy(text: str) -> str:

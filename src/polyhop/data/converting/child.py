@@ -92,7 +92,8 @@ def convert(path: Path, note_guess: Callable[[str], None] = lambda _: None) -> I
             if headings > MAX_HEADINGS:
                 raise DataError(f"has more than {MAX_HEADINGS:,} headings")
             is_empty = is_empty and block.level == TITLE
-            yield replace(block, text=text if block.kind == "code" else text.lstrip(), caption=tidy(block.caption))
+            text = text if block.kind == "code" else text.lstrip()
+            yield replace(block, text=text, caption=tidy(block.caption), targets=tuple(map(tidy, block.targets)))
     if is_empty:
         raise DataError("no text in it")
 

@@ -124,7 +124,7 @@ class Converter:
                 if "end" in reply:
                     self.guess = reply["end"]
                     return blocks
-                blocks.append(Block(**reply))
+                blocks.append(Block(**{**reply, "targets": tuple(reply["targets"])}))
         finally:
             is_late = not timer.is_alive()
             timer.cancel()

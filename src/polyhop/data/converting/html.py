@@ -8,6 +8,7 @@ few hundred kilobytes of ``<!--``, and it holds every attribute.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import unescape
@@ -22,6 +23,8 @@ _BLOCKS = frozenset(
 )
 _SPACES = frozenset({"br", "img", "wbr", "option", "input"})
 _BREAK = "\0"  # stands for a line break; no page holds it
+_LINK = "\1"  # stands before the text of a hyperlink
+_HREF = re.compile(r"""\bhref\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>"']++))""", re.IGNORECASE)
 _BOLD = frozenset({"b", "strong"})
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _SPAN = re.compile(r"\b(colspan|rowspan)\s*=\s*[\"']?(\d{1,5})", re.IGNORECASE)
@@ -71,7 +74,9 @@ class _OpenCell:
         """Return the finished cell: its paragraphs as one line."""
         texts = [block.text for block in self.blocks]
         texts[:-1] = [text if text.endswith((".", ":", ";", ",", "!", "?")) else f"{text}," for text in texts[:-1]]
-        return Cell(" ".join(texts), self.is_header or (self.has_bold and not self.has_plain), self.columns, self.rows)
+        is_header = self.is_header or (self.has_bold and not self.has_plain)
+        targets = tuple(target for block in self.blocks for target in block.targets)
+        return Cell(" ".join(texts), is_header, self.columns, self.rows, targets=targets)
 
 
 @dataclass
@@ -96,6 +101,7 @@ class _Reader:
         self.blocks: list[Block] = []
         self._title: list[str] = []
         self._texts: list[str] = []
+        self._targets = deque[str]()  # of the hyperlinks in the texts
         self._level: int | None = None
         self._in_title, self._in_code, self._bold = False, False, 0
         self._dropping, self._depth = "", 0
@@ -154,6 +160,10 @@ class _Reader:
             self._in_title = True
         elif tag in _SPACES:
             self._texts.append("\n" if self._in_code else _BREAK if tag == "br" else " ")
+        elif tag == "a":
+            if found := _HREF.search(markup):
+                self._texts.append(_LINK)
+                self._targets.append(unescape(found[1] or found[2] or found[3] or ""))
         elif tag in _BOLD:
             self._bold += 1
         elif tag in _BLOCKS or tag in _HEADINGS:
@@ -204,7 +214,7 @@ class _Reader:
     def _add_text(self, text: str) -> None:
         if self._dropping:
             return
-        (self._title if self._in_title else self._texts).append(unescape(text))
+        (self._title if self._in_title else self._texts).append(unescape(text).replace(_LINK, ""))
         table = self._tables[-1] if self._tables else None
         if table and table.rows and table.rows[-1] and text.strip():
             cell = table.rows[-1][-1]
@@ -214,15 +224,17 @@ class _Reader:
         """Make a block of the collected text; of code, a block for each line."""
         text = "".join(self._texts)
         if self._in_code:
-            self._target += (
-                Block(line.rstrip(), kind="code") for line in text.expandtabs(4).split("\n") if line.strip()
-            )
+            code = text.replace(_LINK, "").expandtabs(4)
+            self._target += (Block(line.rstrip(), kind="code") for line in code.split("\n") if line.strip())
         elif self._level:
-            self._target += (
-                [Block(words, self._level)] if (words := " ".join(text.replace(_BREAK, " ").split())) else []
-            )
+            words = " ".join(text.replace(_LINK, "").replace(_BREAK, " ").split())
+            self._target += [Block(words, self._level)] if words else []
         else:
-            self._target += (Block(line) for line in _lines(text))
+            self._target += (
+                Block(line, targets=tuple(self._targets.popleft() for _ in range(links)))
+                for line, links in _lines(text)
+            )
+        self._targets.clear()
         self._texts, self._level, self._in_code = [], None, False
 
     def _end_table(self) -> None:
@@ -241,15 +253,23 @@ class _Reader:
             self._target = self.blocks
 
 
-def _lines(text: str) -> list[str]:
-    """Return the lines of a paragraph; after a break, what begins with a small letter continues its line."""
-    lines: list[list[str]] = []
-    for part in filter(None, (" ".join(part.split()) for part in text.split(_BREAK))):
-        if lines and part[0].islower():
-            lines[-1].append(part)
+def _lines(text: str) -> list[tuple[str, int]]:
+    """Return the lines of a paragraph, each with the number of its hyperlinks; after a break, what begins with a small
+    letter continues its line."""
+    lines: list[tuple[list[str], int]] = []
+    before = 0
+    for part in text.split(_BREAK):
+        before += part.count(_LINK)
+        words = " ".join(part.replace(_LINK, "").split())
+        if not words:
+            continue
+        if lines and words[0].islower():
+            parts, links = lines.pop()
+            lines.append(([*parts, words], links + before))
         else:
-            lines.append([part])
-    return [" ".join(parts) for parts in lines]
+            lines.append(([words], before))
+        before = 0
+    return [(" ".join(parts), links) for parts, links in lines]
 
 
 def _after(mark: re.Pattern[str], markup: str, start: int) -> int:

@@ -29,13 +29,15 @@ _YEAR = re.compile(r"(?:1[5-9]|20)\d\d(?:[/–-]\d{1,4}){0,2}")  # also a month,
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table, the numbers of columns and rows that it spans, and its page if that is known."""
+    """A cell of a table, the numbers of columns and rows that it spans, its page if that is known, and the addresses of
+    its hyperlinks."""
 
     text: str = ""
     is_header: bool = False
     columns: int = 1
     rows: int = 1
     page: int | None = None
+    targets: tuple[str, ...] = ()
 
 
 class _Part(NamedTuple):
@@ -79,8 +81,9 @@ def table_blocks(table: Iterable[Sequence[Cell]], caption: str = "") -> Iterator
             parts = group + parts
         for part in parts:
             unused.pop(part.name, None)
+        targets = tuple(dict.fromkeys(chain.from_iterable(cell.targets for cell in row)))
         for line in _lines(parts):
-            yield Block(line, page=page, kind="row", caption=caption)
+            yield Block(line, page=page, kind="row", caption=caption, targets=targets)
     if unused:  # columns without a cell
         yield Block("; ".join(unused), page=page, kind="row", caption=caption)
 
