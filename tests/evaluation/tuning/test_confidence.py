@@ -74,6 +74,15 @@ def test_unanswerable_questions_count_in_a_confidence_as_much_as_they_should() -
 
 
 @pytest.mark.usefixtures("_few_resamples")
+def test_other_wrong_answers_count_half_in_the_probability_of_support(monkeypatch: pytest.MonkeyPatch) -> None:
+    unknown = [row | {"id": f"u{row['id']}", "answers": [], "metrics": {"em": 0.0}} for row in rows(200, seed=2)]
+    lines = [row | {"answers": ["x"]} for row in rows(200)] + unknown
+    half = fit_confidence([("a", lines)], "m").calibration.reading["constant"]
+    monkeypatch.setattr(confidence, "PARTLY", 1.0)
+    assert fit_confidence([("a", lines)], "m").calibration.reading["constant"] < half
+
+
+@pytest.mark.usefixtures("_few_resamples")
 def test_as_many_right_answers_are_doubted_as_may_be_by_cross_validation() -> None:
     noise = random.Random(3)
     lines = rows(120)

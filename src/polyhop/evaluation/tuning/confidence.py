@@ -26,9 +26,10 @@ Interval: TypeAlias = tuple[float, float, float]
 FOLDS, RESAMPLES, PENALTY = 5, 300, 1.0
 MIN_ANSWERS = 50
 """Minimum number of answers for a method to have its own weights."""
-DOUBTED, WITHHELD = 0.15, 0.0075
-"""Shares of a method's right answers that may be marked not supported, and that may be withheld. Over documents alone
-somewhat more than the first share is doubted, over articles less."""
+DOUBTED, WITHHELD = 0.13, 0.0075
+"""Shares of a method's right answers that may be marked not supported, and that may be withheld."""
+PARTLY = 0.5
+"""The weight in the probability of support of a wrong answer to a question that has one: it may be right in part."""
 _READING = "reading "
 
 
@@ -67,8 +68,8 @@ class ConfidenceFit:
 
 def fit_confidence(runs: Sequence[tuple[str, Sequence[Row]]], model: str, unanswerable: float = 1.0) -> ConfidenceFit:
     """Fit a calibration to runs of a model: a method and the lines of its predictions each. ``unanswerable``: the
-    weight in a confidence of an answer to a question that has none, for runs that ask more of those than users do. In
-    the probability of support, which has to tell such answers from right ones, all count alike.
+    weight in a confidence of an answer to a question that has none, for runs that ask more of those than users do. The
+    probability of support has to tell these answers from right ones: both count whole in it, other wrong answers half.
 
     Raises:
         UsageError: there are too few answers, or none is right or none wrong.
@@ -109,7 +110,8 @@ def _support_thresholds(methods: Iterable[str], rows: Sequence[Row], support: Se
 def _fit(rows: Sequence[Row], model: str) -> Calibration:
     """Fit the probability of support, and the confidence of each method."""
     read = [row for row in rows if _features(row)]
-    reading = fit_logistic([{"constant": 1.0, **_features(row)} for row in read], _right(read))
+    counts = [1.0 if row["right"] or not row.get("answers", True) else PARTLY for row in read]
+    reading = fit_logistic([{"constant": 1.0, **_features(row)} for row in read], _right(read), counts)
     bare = Calibration(model, {}, reading)
     methods = {ANY: rows} | {name: [row for row in rows if row["method"] == name] for name in _names(rows)}
     weights = {
