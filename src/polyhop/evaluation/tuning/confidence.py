@@ -26,7 +26,7 @@ Interval: TypeAlias = tuple[float, float, float]
 FOLDS, RESAMPLES, PENALTY = 5, 300, 1.0
 MIN_ANSWERS = 50
 """Minimum number of answers for a method to have its own weights."""
-DOUBTED, WITHHELD = 0.13, 0.0075
+DOUBTED, WITHHELD = 0.12, 0.0075
 """Shares of a method's right answers that may be marked not supported, and that may be withheld."""
 PARTLY = 0.5
 """The weight in the probability of support of a wrong answer to a question that has one: it may be right in part."""
