@@ -35,8 +35,7 @@ def answer_from_passages(
     """Answer a question from passages, or the accepted paths that they are on, with a rationale and a confidence."""
     weighed = weigh_answers(question, passages, paths)
     answer = weighed.answer or UNKNOWN
-    open_question = weighed.answer is None and not weighed.solution.is_undecided
-    rationale = None if open_question else _rationale(weighed.solution)
+    rationale = _missing_values(weighed.solution) if weighed.answer is None else _rationale(weighed.solution)
     confidence = max(MIN_CONFIDENCE, round(correct_probability(question, passages, weighed), 3))
     return {"rationale": rationale, "answer": answer, ANSWER_CONFIDENCE: (answer, confidence)}
 
@@ -44,12 +43,18 @@ def answer_from_passages(
 def _rationale(solution: Solution) -> str | None:
     """The steps of a chain, the two values of a comparison, or the sentence of the answer."""
     if solution.verdict:
-        sides = [(side.name, side.value or "no value found") for side in solution.verdict.sides]
-        return "; ".join(f"{name}: {value}" for name, value in sides)
+        return "; ".join(f"{side.name}: {side.value}" for side in solution.verdict.sides if side.value) or None
     steps = [f"{hop.subject} – {hop.step.relation}: {hop.value.text}" for hop in solution.hops if hop.value]
     if steps:
         return "; ".join(steps)
     return solution.ranked[0].page.sentence(solution.ranked[0].mention.sentence) if solution.ranked else None
+
+
+def _missing_values(solution: Solution) -> str | None:
+    """The two values of a comparison that they do not decide, and which are missing."""
+    if solution.verdict is None or not solution.is_undecided:
+        return None
+    return "; ".join(f"{side.name}: {side.value or 'no value found'}" for side in solution.verdict.sides)
 
 
 def answer_without_passages(question: str) -> Value:
