@@ -142,8 +142,8 @@ class Timed:
 
 
 def answers(job: Job) -> Figures:
-    """Return a method's answers, their costs and confidences; ``METHOD@RETRIEVER`` replaces its retriever, and a method
-    ``NO_RULES`` answers without them."""
+    """Return a method's answers, their costs and confidences; ``METHOD@RETRIEVER`` replaces its retriever, and with
+    ``NO_RULES`` behind it a method answers without the rules."""
     method, options = job.what.removesuffix(NO_RULES), dict[str, Any]()
     if method == GOLD:
         gold = {question.text: job.gold(question) for question in job.questions}

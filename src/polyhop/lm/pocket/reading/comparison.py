@@ -88,7 +88,7 @@ _TRUTH = re.compile(
 )
 # The other answer at the end of a question of yes or no: "… than Bergen, or fewer?"
 _OR_NOT = re.compile(
-    r",? or (?:(?:is|was|are|were|do|does|did|has|have) (?:it|they|he|she) (?:have )?)?"
+    rf",? or (?:{_AUXILIARY} (?:it|they|he|she) (?:have )?)?"
     r"(?:not|less|more|vice versa|the other way a?round|(?-i:[a-z]+er))(?=\?*$)",
     re.IGNORECASE,
 )
