@@ -151,14 +151,14 @@ def test_usage_tells_what_the_server_was_asked(method: str, tmp_path: Path) -> N
     usages = [row["usage"] for row in written(tmp_path / "run")]
     retries = sum(usage["volatile"]["retries"] for usage in usages)
     if method in SCORING:
-        assert retries == sum(server.met[name] for name in PASSING) - failures_of_probe(server, lm)
+        assert retries == sum(server.met[name] for name in PASSING) - failures_of_probe(lm)
     else:
         assert sum(usage["calls"] for usage in usages) + retries == server.chats
 
 
-def failures_of_probe(server: FaultyServer, lm: Client) -> int:
+def failures_of_probe(lm: Client) -> int:
     """The number of attempts that failed before the server's way of scoring was known; they count for no question."""
     assert lm._scores is not None
     one, two = (joined(request)[0] for request in _PROBE)
-    prompts = [request.body.get("prompt") for request in server.requests]
+    prompts = [body.get("prompt") for body in lm.sent]
     return prompts.count(one) - 1 + prompts.count([one, two]) - lm._scores.lists

@@ -27,6 +27,7 @@ from aiohttp import web
 
 from polyhop.lm.base import Completion, Request
 from polyhop.lm.openai import OpenAICompatible
+from polyhop.net.failures import Failure
 from tests.kit import openai_server as kit
 from tests.kit.openai_server import FakeServer, Fault, Reply
 from tests.kit.virtual_clock import VirtualLoop
@@ -150,12 +151,19 @@ class FaultyServer(FakeServer):
 
 
 class Client(OpenAICompatible):
-    """polyhop's client, which passes task and fields to the server. ``answered`` counts the replies by request."""
+    """polyhop's client, which passes task and fields to the server.
+
+    ``answered`` counts the replies by request. ``sent`` has the body of every attempt and ``failed`` counts the failed
+    ones, as the client saw them: where it waits no longer, a busy server may never see the request.
+    """
 
     def __init__(self, server: FaultyServer, *, virtual: bool, **settings: Any) -> None:
         super().__init__("tiny", server.url or "http://127.0.0.1:9/v1", **settings)
         self.answered: Counter[str] = Counter()
-        self._faulty = server
+        self.sent: list[Mapping[str, Any]] = []
+        self.failed = 0
+        self._faulty, self._attempt = server, self._server._attempt
+        self._server._attempt = self._counted  # type: ignore[method-assign]
         if virtual:
             self._server._session = lambda: cast(aiohttp.ClientSession, Wire(server, self._server.timeout))  # type: ignore[method-assign]
 
@@ -163,6 +171,15 @@ class Client(OpenAICompatible):
         reply = await super().complete(request)
         self.answered[named(request)] += 1
         return reply
+
+    async def _counted(
+        self, session: aiohttp.ClientSession, url: str, body: bytes | None, read: Callable[[Any], Any]
+    ) -> tuple[Any, int | None] | Failure:
+        if body is not None:
+            self.sent.append(orjson.loads(body))
+        outcome = await self._attempt(session, url, body, read)
+        self.failed += isinstance(outcome, Failure)
+        return outcome
 
     def _payload(self, request: Request) -> dict[str, Any]:
         self._faulty.asked[named(request)] = request
