@@ -13,6 +13,7 @@ _SENTENCE_END = re.compile(
 _ABBREVIATION = re.compile(
     r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Mt|Jr|Sr|Gen|Col|Lt|Capt|Sgt|Rev|Hon|Gov|Sen|Rep|vs|etc|No|Vol|Inc|Ltd|Co|cf|ca|c|e\.g|i\.e|a\.k\.a|U\.S|U\.K))\.$"
 )
+_BEFORE_NUMBER = re.compile(r"\b(?:nos?|pp?|[Ff]igs?)\.$")  # "roller no. 17"
 _UNIT = re.compile(rf"[{CJK}]{{1,2}}[^\w\s]*|[^\s{CJK}]+")  # counts as a word in the length of a passage
 _WRAPPED = re.compile(
     r"(?<=[\u3001-\u303f\u3041-\u9fff\uff01-\uff0f])[ \t]*\r?\n[ \t]*(?=[\u3001-\u303f\u3041-\u9fff])"
@@ -24,6 +25,8 @@ def sentences(text: str) -> list[str]:
 
     >>> sentences("J. S. Bach was born in Eisenach. He died in 1750.")
     ['J. S. Bach was born in Eisenach.', 'He died in 1750.']
+    >>> sentences("We lost roller no. 17. It was new.")
+    ['We lost roller no. 17.', 'It was new.']
     >>> sentences("鲁迅是作家。他写了《呐喊》！")
     ['鲁迅是作家。', '他写了《呐喊》！']
     """
@@ -35,9 +38,10 @@ def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
     """Yield the start of each sentence of a text, and the start of the next."""
     start = 0
     for gap in _SENTENCE_END.finditer(text):
-        if _ABBREVIATION.search(
-            text, max(start, gap.start() - 8), gap.start()
-        ):  # a window: the text may be all initials
+        near = max(start, gap.start() - 8)  # a window: the text may be all initials
+        if _ABBREVIATION.search(text, near, gap.start()):
+            continue
+        if text[gap.end()].isdigit() and _BEFORE_NUMBER.search(text, near, gap.start()):
             continue
         yield start, gap.end()
         start = gap.end()

@@ -110,6 +110,38 @@ def test_a_draw_and_what_cannot_be_compared_are_said(texts: tuple[str, ...], que
     assert solution.answer == answer
 
 
+DEPOTS = [
+    Passage("depots", "Depots",
+            "The north depot has 14 forklifts and 3 vans. The south depot has 9 forklifts and 5 vans.",
+            metadata={"source": "depots.md"}),
+    Passage("inns", "Inns", "The Swan has 24 rooms. The Crown has 31 rooms. The Swan is open 9:00-17:00, the Crown "
+            "10:30-17:30.", metadata={"source": "inns.md"}),
+    Passage("jobs", "Jobs", "The harbour job weighs 9,000 kg and is worth £40,000. The bridge job weighs 700 kg and is "
+            "worth £65,000.", metadata={"source": "jobs.md"}),
+    Passage("post", "Post", "Larn Freight delivers in nine working days. Ostwik Cargo delivers in ten days.",
+            metadata={"source": "post.md"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Which has more vans, the north depot or the south depot?", "south depot"),
+        ("Which has more forklifts, the north depot or the south depot?", "north depot"),
+        ("Which has more drivers, the north depot or the south depot?", UNKNOWN),
+        ("Which has more bedrooms, the Swan or the Crown?", "Crown"),
+        ("Which closes later, the Swan or the Crown?", "Crown"),
+        ("Which is open longer, the Swan or the Crown?", "Swan"),
+        ("Which is the bigger job in pounds, the harbour job or the bridge job?", "bridge job"),
+        ("Which is the bigger job in kilos, the harbour job or the bridge job?", "harbour job"),
+        ("Who delivers faster, Larn Freight or Ostwik Cargo?", "Ostwik Cargo"),
+    ],
+)
+def test_only_what_is_asked_for_is_counted_and_measured(question: str, answer: str) -> None:
+    for asked in (question, _swapped(question)):
+        assert do("answer.read", {"question": canonical(asked), "passages": DEPOTS})["answer"] == answer, asked
+
+
 STAFF = [
     Passage("staff", "Staff", "Ann Lee joined in 2019. Ida Kuhn joined in 2019. Tom Reed joined in 2017.",
             metadata={"source": "staff.md"}),
@@ -251,10 +283,32 @@ def test_more_than_a_word_of_the_direction_counts() -> None:
         ("-20 °C", "temperature", -20.0),
         ("5.30 pm", "clock", 1050.0),
         ("30 %", "percent", 30.0),
+        ("three full weeks", "time", 3 * 604_800.0),
+        ("ten working days", "time", 14 * 86_400.0),
     ],
 )
 def test_quantities_are_converted(text: str, dimension: str, value: float) -> None:
     assert [quantity[2:4] for quantity in find_quantities(text)] == [(dimension, value)]
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [
+        ("from 9:12 to 10:00", 48),
+        ("open 9:00-17:00", 480),
+        ("between 19:04 and 19:30", 26),
+        ("22:00 – 06:00", 480),
+        ("9 am until 5:30 pm", 510),
+    ],
+)
+def test_a_period_is_a_time_taken_beside_two_times_of_day(text: str, minutes: int) -> None:
+    quantities = find_quantities(text)
+    assert [quantity.dimension for quantity in quantities] == ["clock", "time", "clock"]
+    assert quantities[1].value == 60 * minutes
+
+
+def test_two_times_of_day_are_no_period() -> None:
+    assert {quantity.dimension for quantity in find_quantities("at 9:00 and 11:30, or 10:00, 12:00")} == {"clock"}
 
 
 def test_a_name_with_a_number_is_no_quantity() -> None:

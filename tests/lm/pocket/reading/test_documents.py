@@ -116,6 +116,23 @@ def test_a_number_may_be_said_in_words() -> None:
     assert fit(parse_question("How often is it greased?"), "weekly") == 1.0
 
 
+def test_a_date_is_no_count() -> None:
+    parsed = parse_question("How many days does the repair take?")
+    assert all(fit(parsed, text) == 1.0 for text in ("8", "eight days", "2022"))
+    assert all(fit(parsed, text) == 0.0 for text in ("2022-11", "10 June", "March 2024"))
+    assert fit(parse_question("How long is it lent?"), "10 June") == 1.0
+
+
+def test_a_time_zone_answers_nothing() -> None:
+    assert fit(parse_question("What odds does she give?"), "+0100") == 0.0
+    assert fit(parse_question("What odds does she give?"), "+10") == 1.0
+
+
+def test_an_answer_is_not_cut_at_the_sign_of_a_number() -> None:
+    ferry = part("Ferry", "Which roller got lost? On the ferry to Larn we lost roller no. 17, and a rope.")
+    assert "no. 17" in (best_answer("Which roller got lost on the ferry?", [ferry])[0] or "")
+
+
 def test_a_day_or_a_question_is_hardly_a_place() -> None:
     parsed = parse_question("Where will Gerrit be on his bicycle?")
     assert all(fit(parsed, place) == 1.0 for place in ("Patagonia", "the Sunday market", "Noonan's"))

@@ -35,6 +35,7 @@ _REACH = 8.0  # tokens over which the weight of a matched word decays
 _MAX_PAGES = 40
 _NO_FIT = -3.0
 _NOT_IN_WORD = re.compile(r"[\W_]")
+_REST_OF_NUMBER = re.compile(r"(?<=\b[Nn]o)\. \d[\w-]*")  # "Roller no. 17", of which "Roller no" tells nothing
 _ISO_DATE = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)")
 
 
@@ -258,9 +259,13 @@ def _blended(
     lowest = min((candidate.score for candidate in best.values()), default=0.0)
     logs: dict[str, float] = {}
     for span in output.spans:
-        page, text = pages[span.passage], span.text(pages)
-        if _begins_in_date(page.text, span.start) and not span.in_title:
-            continue
+        page = pages[span.passage]
+        if not span.in_title:
+            if _begins_in_date(page.text, span.start):
+                continue
+            if numbered := _REST_OF_NUMBER.match(page.text, span.end):
+                span = span._replace(end=numbered.end())
+        text = span.text(pages)
         if (key := fold(text)) not in best and not span.in_title and page.tokens:
             best[key] = Candidate(text, lowest, page, page.mention_at(span.start, span.end))
         logs[key] = max(span.log_probability, logs.get(key, floor))

@@ -10,7 +10,8 @@ from functools import lru_cache
 from polyhop.common.text import bare_title, fold
 from polyhop.lm.pocket.reading.chain import find_page
 from polyhop.lm.pocket.reading.comparison import Comparison
-from polyhop.lm.pocket.reading.evidence import find_facts
+from polyhop.lm.pocket.reading.counting import asked_noun, of_counted
+from polyhop.lm.pocket.reading.evidence import StatedValue, find_facts
 from polyhop.lm.pocket.reading.facts import facts
 from polyhop.lm.pocket.reading.pairs import choose
 from polyhop.lm.pocket.reading.passage import ParsedPassage, share_of
@@ -148,6 +149,10 @@ def _measured(
         left, right = ([fact for fact in side if fact.measure > 0] for side in (left, right))
     if read:
         left, right = read_values(parsed.text, comparison, pages, (left, right))
+    if "length" in comparison.wins:  # what is open longer need not close later
+        left, right = _without_ends(left), _without_ends(right)
+    if asked := asked_noun(parsed.text):
+        left, right = (of_counted(asked, side) for side in (left, right))
     chosen = choose(comparison, left, right, read=read)
     if chosen is None or (chosen.outcome is not None and chosen.probability < _LIKELY):
         return first, second, None, 0.0
@@ -158,6 +163,17 @@ def _measured(
         chosen.outcome,
         chosen.probability,
     )
+
+
+def _without_ends(facts: Sequence[StatedValue]) -> list[StatedValue]:
+    """The facts without the two times of day of a period among them."""
+    periods = [(fact.page, fact.quantity) for fact in facts if fact.quantity.dimension == "time"]
+
+    def is_end(fact: StatedValue) -> bool:
+        inside = (page is fact.page and time.start <= fact.quantity.start < time.end for page, time in periods)
+        return fact.quantity.dimension == "clock" and any(inside)
+
+    return [fact for fact in facts if not is_end(fact)]
 
 
 def _find(option: str, pages: Sequence[ParsedPassage]) -> ParsedPassage | None:

@@ -95,6 +95,7 @@ _OR_NOT = re.compile(
 # A comparative that no table has: "is saltier".
 _COMPARATIVE = re.compile(r"\b(?:is|was|are|were) ([a-z]{2,}er)\b", re.IGNORECASE)
 _NO_COMPARATIVE = frozenset("after better either ever her never other over paper together under water whether".split())
+_IN_UNIT = re.compile(r"\bin ([^\W\d_]{2,})", re.IGNORECASE)
 _NUMBERED = re.compile(r"\d+ [a-z]")  # "2024 audit", of which a name would be "2024" alone
 _POSSESSIVE = re.compile(r"(?<=\w)['’]s?$")
 _SUFFIX = re.compile(r"(?:Jr|Sr|Inc|Ltd|Co)\.?|[IVX]+")
@@ -122,6 +123,7 @@ def find_comparison(text: str, yes_or_no: bool) -> Comparison | None:
         wins = {} if other[1].lower() in _NO_COMPARATIVE else {"*": 1, "number": 1}
     if "*" in wins:
         named = [dimension for dimension, pattern in measures().dimensions.items() if _says(pattern, rest)]
+        named += [measures().units[word][0] for word in _units_named(rest)]
         wins = {**dict.fromkeys(named, wins["*"]), **wins}
         if named:  # what "costs more" is not decided by weights
             del wins["*"]
@@ -177,6 +179,11 @@ def wins_of(rest: str) -> Iterator[tuple[str, int]]:
             else:
                 yield from table[word].items()
             return
+
+
+def _units_named(rest: str) -> list[str]:
+    """The units that a question asks for: "in pounds"."""
+    return [word for word in map(str.lower, _IN_UNIT.findall(rest)) if word in measures().units]
 
 
 def _fact(rest: str, wins: Mapping[str, int]) -> str:

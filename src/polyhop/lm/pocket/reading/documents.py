@@ -56,6 +56,7 @@ _TIME = re.compile(
 )
 _ASKS_PHONE = re.compile(r"\b(?:phone|telephone|mobile|fax) number\b|^(?:tele)?phone of\b", re.IGNORECASE)
 _PHONE = re.compile(r"[+(]?\d[\d ()/.-]*\d(?: ?(?:ext\.?|x) ?\d+)?")
+_ZONE = re.compile(r"[+-]\d{4}")  # of the time at which a mail was sent
 _MIN_PHONE_DIGITS = 3  # an extension
 
 
@@ -260,15 +261,19 @@ def _timeliness(reading: PathReading, answer: str) -> float:
 
 
 def fit(parsed: ParsedQuestion, answer: str) -> float:
-    """The factor for an answer: 0 for one without a number where a number is asked for, and for one that is no phone
-    number where one is; little for a number or a time where a name is, and for another question."""
+    """The factor for an answer: 0 for one without a number where a number is asked for, for a date where something is
+    counted, for one that is no phone number where one is, and for a time zone; little for a number or a time where a
+    name is, and for another question."""
     asked = parsed.type
+    if _ZONE.fullmatch(answer):
+        return 0.0
     if answer.endswith("?"):
         return _MISFIT
     if _ASKS_PHONE.search(parsed.text):
-        is_date = any(found.kind == "date" and found.end - found.start == len(answer) for found in find_dates(answer))
         is_phone = _PHONE.fullmatch(answer) and sum(map(str.isdigit, answer)) >= _MIN_PHONE_DIGITS
-        return float(bool(is_phone) and not is_date)
+        return float(bool(is_phone) and not _is_whole_date(answer))
+    if asked == "number" and parsed.head and _is_whole_date(answer):
+        return 0.0
     if asked in ("number", "year"):
         has_number = any(map(str.isdigit, answer)) or parse_number(answer) is not None
         in_words = not word_tables().quantities.isdisjoint(words(answer))
@@ -279,6 +284,11 @@ def fit(parsed: ParsedQuestion, answer: str) -> float:
         is_value = is_date or not any(map(str.isalpha, answer)) or _TIME.fullmatch(answer)
         return _MISFIT if is_value else 1.0
     return 1.0
+
+
+def _is_whole_date(answer: str) -> bool:
+    """True for a date with its month and nothing else."""
+    return any(found.kind == "date" and found.end - found.start == len(answer) for found in find_dates(answer))
 
 
 def _is_known(answer: str, known: Sequence[str]) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from polyhop.common.text import STOP_WORDS
@@ -12,11 +13,16 @@ from polyhop.lm.pocket.reading.tables import measures, words
 from polyhop.lm.pocket.reading.text import Date, earlier, find_dates
 
 _CLOCK = re.compile(
-    r"(?<![\w.,:-])(?:(?P<hour>\d{1,2})(?:[:.](?P<minute>\d{2}))? ?(?P<half>[ap])\.?m\b"
+    r"(?:(?<![\w.,:-])|(?<=:\d\d-))(?:(?P<hour>\d{1,2})(?:[:.](?P<minute>\d{2}))? ?(?P<half>[ap])\.?m\b"
     r"|(?P<h>\d{1,2}):(?P<m>\d{2}))(?![\w:%])",
     re.IGNORECASE,
 )
 _GAP = re.compile(r"(?:,? and|,)? ?")  # between the parts of one quantity: "2 h 10 min", "1 year and 3 months"
+_TO = re.compile(r" ?(?:to|until|till|[-–—]) ?", re.IGNORECASE)  # between the two times of a period
+_AND = re.compile(r" and ", re.IGNORECASE)
+_BETWEEN = re.compile(r"\bbetween $", re.IGNORECASE)
+_DAY = 24 * 60  # minutes
+_WORKING = 7 / 5  # days that a working day takes
 _WORD_BEFORE = re.compile(r"(\w{1,30}) $")
 _RACE = re.compile(r"(?<![\w.,:-])(?:(\d{1,2}):)?(\d{1,2}):(\d{2}(?:\.\d{1,3})?)(?![\w:])")
 YEAR = re.compile("1[5-9][0-9]{2}|20[0-9]{2}")
@@ -37,7 +43,8 @@ class Quantity(NamedTuple):
 
 
 def find_quantities(text: str) -> list[Quantity]:
-    """Find the quantities of a text, in order. A bare year is a date and a number.
+    """Find the quantities of a text, in order. A bare year is a date and a number, and "9:30 to 11:00" a time taken
+    beside its two times of day.
 
     >>> [q[2:4] for q in find_quantities("1.2 km in 2 h 10 min, two dozen guests, $3.5m, at 9:30 am, half a year")]
     [('length', 1200.0), ('time', 7800.0), ('number', 24.0), ('usd', 3500000.0), ('clock', 570.0), ('time', 15778800.0)]
@@ -45,7 +52,8 @@ def find_quantities(text: str) -> list[Quantity]:
     numbers = list(_joined(text, _numbers(text)))
     found = [number for number in numbers if number.dimension != "number"]
     found += [lapse for lapse in _lapses(text) if not _inside(lapse, found)]
-    found += [clock for clock in _clocks(text) if not _inside(clock, found)]
+    clocks = [clock for clock in _clocks(text) if not _inside(clock, found)]
+    found += clocks
     for date in find_dates(text):
         if text[date.start : date.end].isdigit() and date.end - date.start < _YEAR_DIGITS:
             continue  # "520" is seldom the year
@@ -56,6 +64,7 @@ def find_quantities(text: str) -> list[Quantity]:
             found.append(quantity)
     taken = [other for other in found if not _BARE_YEAR.fullmatch(text, other.start, other.end)]
     found += [number for number in numbers if number.dimension == "number" and not _inside(number, taken)]
+    found += _periods(text, clocks)
     return sorted(found, key=lambda quantity: quantity[:3])
 
 
@@ -94,7 +103,7 @@ def _pattern() -> re.Pattern[str]:
         r"(?:(?P<digits>(?:\d{1,3}(?:[, ]\d{3}\b){1,4}|\d{1,15})(?:\.\d{1,6})?)|(?P<part>half (?:an?|of an?) |an? )"
         rf"|(?P<words>(?:(?:{tens})[ -])?(?:{either(tables.numbers)})\b))"
         rf"(?: ?(?P<times>{either(tables.multipliers)}|{either(table.suffixes)})\b)?"
-        rf"(?:[ -]?(?P<unit>{either(table.units)}))?(?!\w)",
+        rf"(?:(?: (?:calendar|full|whole|(?P<working>working|business)))?[ -]?(?P<unit>{either(table.units)}))?(?!\w)",
         re.IGNORECASE,
     )
 
@@ -116,6 +125,7 @@ def _numbers(text: str) -> Iterator[Quantity]:
             times, unit = "mn", ""
         value *= tables.multipliers.get(times) or table.suffixes.get(times, 1.0)
         dimension, factor = table.units.get(currency or unit, ("number", 1.0))
+        factor *= _WORKING if match["working"] and dimension == "time" else 1.0
         yield Quantity(match.start(), match.end(), dimension, round((-value if match["minus"] else value) * factor, 6))
 
 
@@ -148,6 +158,14 @@ def _lapses(text: str) -> Iterator[Quantity]:
         if match[1] or "." in match[3]:
             seconds = 3600 * int(match[1] or 0) + 60 * int(match[2]) + float(match[3])
             yield Quantity(match.start(), match.end(), "time", seconds)
+
+
+def _periods(text: str, clocks: Sequence[Quantity]) -> Iterator[Quantity]:
+    """The times taken from one time of day to the next: "9:30 to 11:00", "between 9:30 and 11:00"."""
+    for first, last in pairwise(clocks):
+        between = _BETWEEN.search(text, max(0, first.start - len("between ")), first.start)
+        if _TO.fullmatch(text, first.end, last.start) or (between and _AND.fullmatch(text, first.end, last.start)):
+            yield Quantity(first.start, last.end, "time", 60 * ((last.value - first.value) % _DAY))
 
 
 def _clocks(text: str) -> Iterator[Quantity]:
