@@ -283,6 +283,8 @@ def test_more_than_a_word_of_the_direction_counts() -> None:
         ("-20 °C", "temperature", -20.0),
         ("5.30 pm", "clock", 1050.0),
         ("30 %", "percent", 30.0),
+        ("30 per cent", "percent", 30.0),
+        ("40 square metres", "area", 40.0),
         ("three full weeks", "time", 3 * 604_800.0),
         ("ten working days", "time", 14 * 86_400.0),
     ],

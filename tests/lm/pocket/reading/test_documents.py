@@ -123,6 +123,24 @@ def test_a_date_is_no_count() -> None:
     assert fit(parse_question("How long is it lent?"), "10 June") == 1.0
 
 
+@pytest.mark.parametrize(
+    ("question", "fitting", "others"),
+    [
+        ("What percentage do we save?", ("2 %", "two per cent", "3"), ("£15", "ten days")),
+        ("How long does it take?", ("ten days", "from 9:00 to 11:30", "40 m", "12"), ("£15", "3 kg")),
+        ("How many days does it take?", ("10", "two weeks"), ("£15", "3 kg")),
+        ("How much rent does she pay?", ("£845", "4 %", "845"), ("five years", "40 m²")),
+        ("How many boats are there?", ("9", "20 feet"), ()),
+    ],
+)
+def test_a_number_has_the_dimension_that_is_asked_for(
+    question: str, fitting: tuple[str, ...], others: tuple[str, ...]
+) -> None:
+    parsed = parse_question(question)
+    assert [fit(parsed, text) for text in fitting] == [1.0] * len(fitting)
+    assert all(0 < fit(parsed, text) < 0.5 for text in others)
+
+
 def test_a_time_zone_answers_nothing() -> None:
     assert fit(parse_question("What odds does she give?"), "+0100") == 0.0
     assert fit(parse_question("What odds does she give?"), "+10") == 1.0

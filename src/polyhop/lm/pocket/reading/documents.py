@@ -15,7 +15,7 @@ from polyhop.lm.pocket.reading.choosing import choose, excerpt_of
 from polyhop.lm.pocket.reading.comparison import canonical
 from polyhop.lm.pocket.reading.descriptions import split
 from polyhop.lm.pocket.reading.judge import answer_probabilities, answerable, relevance
-from polyhop.lm.pocket.reading.quantities import find_quantities
+from polyhop.lm.pocket.reading.quantities import dimensions_asked, find_quantities
 from polyhop.lm.pocket.reading.question import ParsedQuestion
 from polyhop.lm.pocket.reading.tables import words as word_tables
 from polyhop.lm.pocket.reading.text import find_dates, parse_date, parse_number
@@ -263,7 +263,7 @@ def _timeliness(reading: PathReading, answer: str) -> float:
 def fit(parsed: ParsedQuestion, answer: str) -> float:
     """The factor for an answer: 0 for one without a number where a number is asked for, for a date where something is
     counted, for one that is no phone number where one is, and for a time zone; little for a number or a time where a
-    name is, and for another question."""
+    name is, for a quantity of another dimension, and for another question."""
     asked = parsed.type
     if _ZONE.fullmatch(answer):
         return 0.0
@@ -277,13 +277,19 @@ def fit(parsed: ParsedQuestion, answer: str) -> float:
     if asked in ("number", "year"):
         has_number = any(map(str.isdigit, answer)) or parse_number(answer) is not None
         in_words = not word_tables().quantities.isdisjoint(words(answer))
-        return float(has_number or in_words or bool(find_quantities(answer)))
+        return float(has_number or in_words or bool(find_quantities(answer))) * _dimension_fit(parsed.text, answer)
     if asked in ("person", "place", "country", "group"):
         date = parse_date(answer)
         is_date = date is not None and len(answer.split()) <= 3
         is_value = is_date or not any(map(str.isalpha, answer)) or _TIME.fullmatch(answer)
         return _MISFIT if is_value else 1.0
     return 1.0
+
+
+def _dimension_fit(question: str, answer: str) -> float:
+    """The factor for an answer to a question for a number: little for a length of time where a price is asked for."""
+    asked, said = dimensions_asked(question), {quantity.dimension for quantity in find_quantities(answer)}
+    return _MISFIT if asked and said and said.isdisjoint((*asked, "number", "date")) else 1.0
 
 
 def _is_whole_date(answer: str) -> bool:

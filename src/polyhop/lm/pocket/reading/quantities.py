@@ -24,6 +24,7 @@ _BETWEEN = re.compile(r"\bbetween $", re.IGNORECASE)
 _DAY = 24 * 60  # minutes
 _WORKING = 7 / 5  # days that a working day takes
 _WORD_BEFORE = re.compile(r"(\w{1,30}) $")
+_COUNTED = re.compile(r"\bhow many ([^\W\d_]{2,})", re.IGNORECASE)
 _RACE = re.compile(r"(?<![\w.,:-])(?:(\d{1,2}):)?(\d{1,2}):(\d{2}(?:\.\d{1,3})?)(?![\w:])")
 YEAR = re.compile("1[5-9][0-9]{2}|20[0-9]{2}")
 """A number that may be a year."""
@@ -76,6 +77,18 @@ def less(first: Quantity, second: Quantity) -> bool | None:
     return None if first.value == second.value else first.value < second.value
 
 
+def dimensions_asked(question: str) -> frozenset[str]:
+    """The dimensions of the number that a question asks for; empty if it does not tell.
+
+    >>> sorted(dimensions_asked("How long does it take?")), sorted(dimensions_asked("How many days does it take?"))
+    (['clock', 'length', 'time'], ['time'])
+    """
+    table = measures()
+    if (counted := _COUNTED.search(question)) and (unit := table.units.get(counted[1].lower())):
+        return frozenset([unit[0]])
+    return next((asked for pattern, asked in table.asked.items() if pattern.search(question)), frozenset())
+
+
 def dimension_in(wins: Mapping[str, int], quantity: Quantity) -> str | None:
     """The name under which the winning values judge the dimension of a quantity; None if they do not."""
     own = quantity.dimension
@@ -97,13 +110,14 @@ def _pattern() -> re.Pattern[str]:
         return "|".join(sorted(map(re.escape, names), key=len, reverse=True))
 
     signs = [unit for unit in table.units if unit in table.before]
+    units = either(table.units).replace("\\-", "[ -]")  # "per cent"
     tens = either(word for word in tables.numbers if word.endswith("ty"))
     return re.compile(
         rf"(?<![\w.,/#:-])(?P<currency>(?:{either(signs)}) ?)?(?P<minus>[-−])?"
         r"(?:(?P<digits>(?:\d{1,3}(?:[, ]\d{3}\b){1,4}|\d{1,15})(?:\.\d{1,6})?)|(?P<part>half (?:an?|of an?) |an? )"
         rf"|(?P<words>(?:(?:{tens})[ -])?(?:{either(tables.numbers)})\b))"
         rf"(?: ?(?P<times>{either(tables.multipliers)}|{either(table.suffixes)})\b)?"
-        rf"(?:(?: (?:calendar|full|whole|(?P<working>working|business)))?[ -]?(?P<unit>{either(table.units)}))?(?!\w)",
+        rf"(?:(?: (?:calendar|full|whole|(?P<working>working|business)))?[ -]?(?P<unit>{units}))?(?!\w)",
         re.IGNORECASE,
     )
 
@@ -111,7 +125,11 @@ def _pattern() -> re.Pattern[str]:
 def _numbers(text: str) -> Iterator[Quantity]:
     table, tables = measures(), words()
     for match in _pattern().finditer(text):
-        part, times, unit = match["part"], (match["times"] or "").lower(), (match["unit"] or "").lower()
+        part, times, unit = (
+            match["part"],
+            (match["times"] or "").lower(),
+            (match["unit"] or "").lower().replace(" ", "-"),
+        )
         currency = (match["currency"] or "").strip().lower()
         if part and (not (times or unit) or _is_rate(text, match.start())):
             continue

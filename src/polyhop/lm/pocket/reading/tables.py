@@ -67,13 +67,15 @@ def words() -> Words:
 class Measures(NamedTuple):
     """The tables of ``measures.toml``. ``units``: the dimension and factor of each; ``before``: those that stand before
     a number; ``wins``: by the word of a comparison, the sign of the winning value for each dimension, the likeliest
-    first; ``groups``: the words that state the same measure as a word."""
+    first; ``asked``: the dimensions that a question's words ask for; ``groups``: the words that state the same measure
+    as a word."""
 
     units: dict[str, tuple[str, float]]
     before: frozenset[str]
     currencies: frozenset[str]
     suffixes: dict[str, float]
     wins: dict[str, dict[str, int]]
+    asked: dict[re.Pattern[str], frozenset[str]]
     dimensions: dict[str, str]
     ending: frozenset[str]
     empty: frozenset[str]
@@ -100,6 +102,12 @@ def measures() -> Measures:
         wins={
             word: {sign[:-1]: 1 if sign[-1] == "+" else -1 for sign in signs.split()}
             for signs, row in table["wins"].items() for word in row.split()
+        },
+        asked={
+            re.compile(rf"\b(?:{words})\b", re.IGNORECASE): frozenset(
+                own for each in named.split() for own in (table["currencies"].split() if each == "money" else [each])
+            )
+            for words, named in table["asked"].items()
         },
         dimensions={dimension: "|".join(row.split()) for dimension, row in table["dimensions"].items()},
         ending=frozenset(table["ending"].split()),
