@@ -137,7 +137,7 @@ async def test_search_methods_and_corpora() -> None:
         assert await ask(session, "/v1/search", query="capital") == (200, {"passages": [{"rank": 1, **OSLO.to_dict()}]})
         assert await get(session, "/v1/corpora") == (200, {"default": "towns", "corpora": ["towns"], "uploads": None})
         facts: dict[str, Any] = {"corpus": "towns", "passages": None, "files": None, "titles": [], "questions": []}
-        facts["left_out"] = []
+        facts["left_out"] = facts["guesses"] = []
         assert await get(session, "/v1/corpora/towns") == (200, facts)
         status, content = await get(session, "/v1/corpora/nowhere/%2e")
         assert (status, content["error"]["type"]) == (404, "not_found")

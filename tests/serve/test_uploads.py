@@ -109,6 +109,15 @@ async def test_files_without_a_suffix_are_read_by_their_name(stored: Path) -> No
         assert corpus["left_out"] == ["1 file without a suffix (not a supported kind)"]
 
 
+async def test_a_guessed_encoding_is_named(stored: Path) -> None:
+    files: dict[str, str | bytes] = {"mill.md": "# Mill\nIt is old.\n"}
+    files |= {"café.txt": "Ada Kern aimait le café.".encode("cp1252")}
+    async with client() as session:
+        _, corpus = await send(session, form(files))
+        assert corpus["guesses"] == ["café.txt (Windows-1252)"]
+        assert (await get(session, f"/v1/corpora/{corpus['corpus']}"))[1]["guesses"] == corpus["guesses"]
+
+
 async def test_a_folder_becomes_a_corpus_to_ask(stored: Path) -> None:
     async with client() as session:
         status, corpus = await send(session, form(NOTES))
@@ -120,6 +129,7 @@ async def test_a_folder_becomes_a_corpus_to_ask(stored: Path) -> None:
             "titles": ["Mill", "Ada Kern"],
             "questions": [],
             "left_out": ["1 .png (not a supported kind)"],
+            "guesses": [],
         }
         assert (await get(session, "/v1/corpora/notes"))[1] == corpus
         listed = (await get(session, "/v1/corpora"))[1]

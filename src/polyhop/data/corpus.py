@@ -102,13 +102,17 @@ class Corpus:
         return shown
 
     @property
+    def all_guesses(self) -> list[str]:
+        """The documents whose encoding was guessed: the first by name, the number of the others."""
+        more = self.guessed - len(self.guesses)
+        return [*self.guesses, *([_count_text(more, "more file")] if more else [])]
+
+    @property
     def summary(self) -> str:
         """The numbers read and left out, in words."""
         files = [_count_text(self.documents, "file")] if self.documents else []
         read = ", ".join([*files, _count_text(self.passages, "passage")])
-        more = self.guessed - len(self.guesses)
-        guesses = [*self.guesses, *([_count_text(more, "more file")] if more else [])]
-        named = {"left out": self.left_out, "encoding guessed": guesses}
+        named = {"left out": self.left_out, "encoding guessed": self.all_guesses}
         return "; ".join([read, *(f"{name}: {', '.join(items)}" for name, items in named.items() if items)])
 
     def __iter__(self) -> Iterator[Passage]:

@@ -48,6 +48,7 @@ class CorpusFacts:
         questions: questions that the corpus can answer, at most ``QUESTIONS``. Only the demo has them: questions are
             never made up.
         left_out: what was not read of an upload, in words.
+        guesses: the documents of an upload whose encoding was guessed, in words.
     """
 
     passages: int | None = None
@@ -55,6 +56,7 @@ class CorpusFacts:
     titles: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    guesses: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)

@@ -206,7 +206,9 @@ class Service:
             raise UnknownCorpus("corpus", corpus[:200], self.names())
         with self.uploads.reading(corpus) as upload:
             facts = await asyncio.to_thread(self._resources.facts, upload.key if upload else corpus)
-        return replace(facts, files=upload.files, left_out=upload.left_out) if upload else facts
+        if upload is None:
+            return facts
+        return replace(facts, files=upload.files, left_out=upload.left_out, guesses=upload.guesses)
 
     def resolved(self, request: AskRequest) -> AskRequest:
         """Fill in the defaults of a request (see ``RequestPolicy``)."""

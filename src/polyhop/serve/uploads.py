@@ -67,6 +67,7 @@ class Upload:
     index: Index
     files: int
     left_out: tuple[str, ...]
+    guesses: tuple[str, ...]
     readers: int = 0
 
 
@@ -238,8 +239,9 @@ class Uploads:
             index = build_index(corpus, draft.folder / "index")
             for path in stored:  # the index has their passages
                 path.unlink()
-            left_out = tuple(corpus.left_out)
-            upload = Upload(_key(draft), corpus.name, draft.client, draft.folder, index, corpus.documents, left_out)
+            unread, guesses = tuple(corpus.left_out), tuple(corpus.all_guesses)
+            name, files = corpus.name, corpus.documents
+            upload = Upload(_key(draft), name, draft.client, draft.folder, index, files, unread, guesses)
             self._resources.add(upload.key, index, self._method)
         return upload
 

@@ -23,7 +23,7 @@ LIMITS = UploadLimits(files=5, file_bytes=2_000, total_bytes=8_000)
 OPEN, READ = "button >> text=Ask your own files", "text=Read these files"
 FILES: dict[str, bytes] = {
     "miffy.md": b"# Miffy\n\nMiffy is a rabbit in picture books. Miffy was created by Dick Bruna in 1955.\n",
-    "people/bruna.txt": b"Dick Bruna\n\nDick Bruna was a Dutch artist and writer born in Utrecht in 1927.\n",
+    "people/bruna.txt": b"Dick Bruna\n\nDick Bruna was a Dutch artist and writer, born in Utrecht in 1927 (\xa9 us).\n",
     "towns/utrecht.html": b"<h1>Utrecht</h1><p>Utrecht is a city in the Netherlands.</p>",
     "bad.xlsx": b"no zip",
     "photo.png": b"x" * 9_000,
@@ -95,6 +95,7 @@ def test_a_folder_is_uploaded_and_asked(opened: Open, address: str, notes: Path,
     left_out = tab.locator(".left-out").inner_text()
     for what in ("bad.xlsx (damaged", "1 .png (not a supported kind)", "1 file larger than 2 kB"):
         assert what in left_out
+    assert tab.locator(".guessed").inner_text() == "Encoding guessed: people/bruna.txt (Windows-1252)."
     assert "notes is ready: 3 files, 3 passages." in tab.locator("form.question [role=status]").text_content()
     assert tab.evaluate("document.activeElement.name") == "question"
     answered(tab, "Where was the creator of Miffy born?")

@@ -36,6 +36,7 @@ class CorpusShape(BaseModel):
     titles: list[str] = Field(description="Some of the titles.")
     questions: list[str] = Field(description="Questions that it can answer; only for the demo.")
     left_out: list[str] = Field(description="Parts of an upload that were not read, with the reasons.")
+    guesses: list[str] = Field(description="Documents of an upload whose encoding was guessed, and as what.")
 
 
 _FORM: dict[str, Any] = {

@@ -1,4 +1,4 @@
-// What an empty page offers: the corpus that is asked, what was left out of it, and questions to begin with.
+// What an empty page offers: the corpus that is asked, what was left out of it or guessed, and questions to begin with.
 
 import { el } from "../view/dom.js";
 import { count } from "../view/words.js";
@@ -11,10 +11,10 @@ export async function welcome(part, corpus, ask, upload) {
   part.dataset.corpus = corpus;
   const facts = await get(`v1/corpora/${at(corpus)}`).catch(() => ({}));
   if (part.dataset.corpus !== corpus) return; // another was chosen meanwhile
-  const { questions = [], titles = [], left_out = [] } = facts;
+  const { questions = [], titles = [], left_out = [], guesses = [] } = facts;
   part.replaceChildren(
     el("h2", {}, corpus, " ", el("span.dim", {}, sizeOf(facts))),
-    ...[leftOut([...left_out, ...(upload?.notSent ?? [])])].filter(Boolean),
+    ...[leftOut([...left_out, ...(upload?.notSent ?? [])]), guessed(guesses)].filter(Boolean),
     ...(questions.length ? examples(questions, ask) : titles.length ? content(titles) : []),
     ...(upload ? [el("button.plain", { type: "button", onclick: upload.drop }, "Delete these files")] : []),
   );
@@ -24,6 +24,9 @@ const sizeOf = ({ passages, files }) =>
   typeof passages === "number"
     ? `${count(passages, "passage")}${typeof files === "number" ? ` of ${count(files, "file")}` : ""}`
     : "";
+
+const guessed = (items) =>
+  items.length ? el("p.dim.guessed", {}, `Encoding guessed: ${items.join(", ")}.`) : null;
 
 const examples = (questions, ask) => [
   el("p.dim", {}, "Questions to try:"),
