@@ -118,6 +118,10 @@ DEPOTS = [
             "10:30-17:30.", metadata={"source": "inns.md"}),
     Passage("jobs", "Jobs", "The harbour job weighs 9,000 kg and is worth £40,000. The bridge job weighs 700 kg and is "
             "worth £65,000.", metadata={"source": "jobs.md"}),
+    Passage("orders", "Orders", "order: T-1; customer: Hotel Krona; pieces: 44; ordered: 2024-09-05; value GBP: 900. "
+            "order: T-2; customer: Larn School; pieces: 31; ordered: 2024-09-18; value GBP: 1283.40. "
+            "order: T-3; customer: Hotel Aster; pieces: 12; ordered: 2024-09-01; value GBP: 1665.",
+            metadata={"source": "orders.csv"}),
     Passage("post", "Post", "Larn Freight delivers in nine working days. Ostwik Cargo delivers in ten days.",
             metadata={"source": "post.md"}),
 ]  # fmt: skip
@@ -134,6 +138,7 @@ DEPOTS = [
         ("Which is open longer, the Swan or the Crown?", "Swan"),
         ("Which is the bigger job in pounds, the harbour job or the bridge job?", "bridge job"),
         ("Which is the bigger job in kilos, the harbour job or the bridge job?", "harbour job"),
+        ("Whose order is worth more, that of Hotel Krona or that of Larn School?", "Larn School"),
         ("Who delivers faster, Larn Freight or Ostwik Cargo?", "Ostwik Cargo"),
     ],
 )

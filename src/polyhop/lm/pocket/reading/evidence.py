@@ -113,6 +113,12 @@ def find_own_facts(thing: str, measure: Mapping[str, float], pages: Sequence[Par
                 yield fact
 
 
+def is_in_row(page: ParsedPassage, character: int) -> bool:
+    """True if a character of a page is in a row of a table."""
+    token = bisect_left(page.starts, character)
+    return any(segment.first <= token < segment.last for segment in _segments(page) if segment.keys)
+
+
 def _is_own(
     page: ParsedPassage, name: Stems, mention: _Mention, fact: StatedValue, measure: Mapping[str, float]
 ) -> bool:
@@ -262,7 +268,7 @@ def _segments(page: ParsedPassage) -> Iterator[_Segment]:
     keys = [tuple(bisect_left(page.starts, end) for end in match.span("key")) for match in _KEY.finditer(page.text)]
     starts = {i for i, (a, b) in enumerate(pairwise(page.sentence_of), 1) if a != b}
     for begin, end in keys:
-        if page.stems[begin:end] == page.stems[slice(*keys[0])]:
+        if page.tokens[begin:end] == page.tokens[slice(*keys[0])]:  # by stems, "ordered" would be "order"
             starts.add(begin)
     for first, last in pairwise([*sorted({0, *starts}), len(page.tokens)]):
         inside = tuple((begin, end) for begin, end in keys if first <= begin < last)

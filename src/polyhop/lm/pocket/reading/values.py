@@ -11,7 +11,7 @@ from polyhop.common.odds import sigmoid
 from polyhop.lm.pocket.encoder.cache import predict
 from polyhop.lm.pocket.encoder.inputs import EncoderOutput
 from polyhop.lm.pocket.reading.comparison import Comparison, canonical
-from polyhop.lm.pocket.reading.evidence import StatedValue
+from polyhop.lm.pocket.reading.evidence import StatedValue, is_in_row
 from polyhop.lm.pocket.reading.passage import ParsedPassage
 from polyhop.lm.pocket.reading.quantities import Quantity, find_quantities
 
@@ -48,11 +48,14 @@ def _read(question: str, pages: Sequence[ParsedPassage], facts: Sequence[StatedV
     read: dict[tuple[str, str, int], float] = {}
     added: list[StatedValue] = []
     known = {_place(fact.page, fact.quantity) for fact in facts}
+    tables = {fact.page.text for fact in facts if fact.in_row}  # of which the thing has a row of its own
     for page, output in zip(pages, predict(question, [[page] for page in pages]), strict=True):
         for quantity, probability in _quantities(page, output):
             place = _place(page, quantity)
             read[place] = probability
-            if place not in known and probability > _LEAST:
+            if place in known or probability <= _LEAST:
+                continue
+            if not (page.text in tables and is_in_row(page, quantity.start)):
                 added.append(StatedValue(quantity, page, 0.0, 0.0, frozenset()))
     return [replace(fact, read=read.get(_place(fact.page, fact.quantity), 0.0)) for fact in (*facts, *added)]
 
