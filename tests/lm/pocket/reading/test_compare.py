@@ -263,7 +263,16 @@ def test_things_without_capitals_are_found(question: str, options: tuple[str, st
     assert (found.options, found.how, found.what) == (options, how, what)
 
 
-@pytest.mark.parametrize("question", ["Who leads the team?", "Is soap or tea included?", "When does the shop open?"])
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Who leads the team?",
+        "Is soap or tea included?",
+        "When does the shop open?",
+        "How long do I wait between stopping the one pump and the other?",
+        "How many miles are there between Larn and Ost Hill?",
+    ],
+)
 def test_other_questions_compare_no_values(question: str) -> None:
     found = find_comparison(question, yes_or_no=question.startswith("Is"))
     assert found is None or found.how == "fits"

@@ -96,6 +96,9 @@ _OR_NOT = re.compile(
 _COMPARATIVE = re.compile(r"\b(?:is|was|are|were) ([a-z]{2,}er)\b", re.IGNORECASE)
 _NO_COMPARATIVE = frozenset("after better either ever her never other over paper together under water whether".split())
 _IN_UNIT = re.compile(r"\bin ([^\W\d_]{2,})", re.IGNORECASE)
+_MEASURED = re.compile(
+    r"(?:^|[.,:;?] )how (?:long|many|much|often|far|soon|old|high|deep|wide|big|large|heavy)\b", re.IGNORECASE
+)
 _NUMBERED = re.compile(r"\d+ [a-z]")  # "2024 audit", of which a name would be "2024" alone
 _POSSESSIVE = re.compile(r"(?<=\w)['’]s?$")
 _SUFFIX = re.compile(r"(?:Jr|Sr|Inc|Ltd|Co)\.?|[IVX]+")
@@ -117,6 +120,8 @@ def find_comparison(text: str, yes_or_no: bool) -> Comparison | None:
     if found is None:
         return None
     left, right, word = found
+    if _MEASURED.search(text) and word not in ("than", "before", "after"):
+        return None  # "How long is it between A and B?"
     rest = text.replace(left, " ").replace(right, " ")
     wins = dict(wins_of(rest))
     if not wins and word == "or" and (other := _COMPARATIVE.search(rest)):
