@@ -125,11 +125,8 @@ def _pattern() -> re.Pattern[str]:
 def _numbers(text: str) -> Iterator[Quantity]:
     table, tables = measures(), words()
     for match in _pattern().finditer(text):
-        part, times, unit = (
-            match["part"],
-            (match["times"] or "").lower(),
-            (match["unit"] or "").lower().replace(" ", "-"),
-        )
+        part, times = match["part"], (match["times"] or "").lower()
+        unit = (match["unit"] or "").lower().replace(" ", "-")
         currency = (match["currency"] or "").strip().lower()
         if part and (not (times or unit) or _is_rate(text, match.start())):
             continue
