@@ -116,6 +116,11 @@ def test_a_number_may_be_said_in_words() -> None:
     assert fit(parse_question("How often is it greased?"), "weekly") == 1.0
 
 
+def test_an_extension_is_no_mobile_number() -> None:
+    parsed = parse_question("What is Ida Kuhn's mobile number?")
+    assert [fit(parsed, number) for number in ("07700 900123", "4410", "233")] == [1.0, 0.0, 0.0]
+
+
 def test_a_date_is_no_count() -> None:
     parsed = parse_question("How many days does the repair take?")
     assert all(fit(parsed, text) == 1.0 for text in ("8", "eight days", "2022"))

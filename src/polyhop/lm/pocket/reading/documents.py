@@ -57,7 +57,7 @@ _TIME = re.compile(
 _ASKS_PHONE = re.compile(r"\b(?:phone|telephone|mobile|fax) number\b|^(?:tele)?phone of\b", re.IGNORECASE)
 _PHONE = re.compile(r"[+(]?\d[\d ()/.-]*\d(?: ?(?:ext\.?|x) ?\d+)?")
 _ZONE = re.compile(r"[+-]\d{4}")  # of the time at which a mail was sent
-_MIN_PHONE_DIGITS = 3  # an extension
+_MIN_PHONE_DIGITS, _MIN_MOBILE_DIGITS = 3, 6  # the first of an extension
 
 
 class Powers(NamedTuple):
@@ -270,7 +270,8 @@ def fit(parsed: ParsedQuestion, answer: str) -> float:
     if answer.endswith("?"):
         return _MISFIT
     if _ASKS_PHONE.search(parsed.text):
-        is_phone = _PHONE.fullmatch(answer) and sum(map(str.isdigit, answer)) >= _MIN_PHONE_DIGITS
+        least = _MIN_MOBILE_DIGITS if "mobile" in parsed.text.lower() else _MIN_PHONE_DIGITS
+        is_phone = _PHONE.fullmatch(answer) and sum(map(str.isdigit, answer)) >= least
         return float(bool(is_phone) and not _is_whole_date(answer))
     if asked == "number" and parsed.head and _is_whole_date(answer):
         return 0.0
