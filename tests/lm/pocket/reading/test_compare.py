@@ -234,6 +234,27 @@ def test_a_question_and_the_same_with_its_names_swapped_are_read_alike() -> None
     assert canonical(ordered) == ordered
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("Ida Kuhn", "the founders of Lantern"), ("Ost Hall", "the mill at Larn"), ("Zed", "our cook from Ost")],
+)
+@pytest.mark.parametrize(
+    "question", ["Who signs first, {} or {}?", "Did {} or {} sign first?", "{} or {}: who signs first?"]
+)
+def test_a_thing_may_be_described_by_a_name(question: str, one: str, other: str) -> None:
+    for asked in (question.format(one, other), question.format(other, one)):
+        found = find_comparison(asked, yes_or_no=False)
+        assert found is not None
+        assert set(found.options) == {one, other.split(" ", 1)[1]}
+    assert canonical(question.format(one, other)) == canonical(question.format(other, one))
+
+
+def test_a_measure_of_two_names_is_no_part_of_the_first() -> None:
+    found = find_comparison("Is the population of Larn or Ost Hill larger?", yes_or_no=False)
+    assert found is not None
+    assert found.options == ("Larn", "Ost Hill")
+
+
 def test_nothing_is_known_of_two_things_without_passages() -> None:
     for question in ("Who is older, Ann Lee or Ida Kuhn?", "Who is older, Ida Kuhn or Ann Lee?"):
         assert do("answer.direct", {"question": question})["answer"] == "unknown"
@@ -358,7 +379,8 @@ MEASURES = (
     Measure("In {0} there are {1} seats.", "Seats", ("Between {0} and {1}, which has fewer seats?",), -1,
             ("seven", "12", "two dozen", "310", "1,250")),
 )  # fmt: skip
-NAMES = ("Ann Lee", "Tomas Lindqvist", "Otter 3", "Otter 7", "the Blue Mill", "Zephyr", "Aster House", "Örjan Falk")
+NAMES = ("Ann Lee", "Tomas Lindqvist", "Otter 3", "Otter 7", "the Blue Mill", "Zephyr", "Aster House", "Örjan Falk",
+         "the miller of Larn", "the barn by Aster Lake")  # fmt: skip
 
 
 def _cases(count: int) -> Iterator[tuple[str, str, list[Passage], str]]:

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from polyhop.common.text import bare_title, fold
 from polyhop.lm.pocket.reading.chain import find_page
-from polyhop.lm.pocket.reading.comparison import Comparison
+from polyhop.lm.pocket.reading.comparison import WORKS, Comparison
 from polyhop.lm.pocket.reading.counting import asked_noun, of_counted
 from polyhop.lm.pocket.reading.evidence import StatedValue, find_facts
 from polyhop.lm.pocket.reading.facts import facts
@@ -21,8 +21,7 @@ from polyhop.lm.pocket.reading.tables import country_of, relations
 from polyhop.lm.pocket.reading.text import content_stems, parse_date, stem_weight
 from polyhop.lm.pocket.reading.values import read_values
 
-_WORKS = re.compile(r"\b(?:films?|movies?|songs?|books?|novels?|albums?)\b", re.IGNORECASE)
-_WORK_BEFORE = re.compile(rf"{_WORKS.pattern} $", re.IGNORECASE)
+_WORK_BEFORE = re.compile(rf"{WORKS.pattern} $", re.IGNORECASE)
 _OF_LIFE = frozenset({"birth date", "death date"})
 _DATES = _OF_LIFE | {"start", "release"}
 _LIKELY, _SURE = 0.2, 0.5  # probability of what two values decide, and of what settles the question
@@ -109,7 +108,7 @@ def via_of(parsed: ParsedQuestion, comparison: Comparison) -> str | None:
     if found is None:
         return None
     of_work = re.match(r"s? of (?:the )?#", rest[found.end("noun") :])
-    if not of_work and (_WORK_BEFORE.search(rest, 0, found.start("noun")) or not _WORKS.search(rest)):
+    if not of_work and (_WORK_BEFORE.search(rest, 0, found.start("noun")) or not WORKS.search(rest)):
         return None  # "which film director is younger"
     return relations().compared_through[found["noun"].lower()]
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from polyhop.common.text import STOP_WORDS
 from polyhop.lm.pocket.reading.tables import measures, words
 from polyhop.lm.pocket.reading.text import TOKEN, content_stems, name_before, name_from, stem_of, stem_weight
+
+WORKS = re.compile(r"\b(?:films?|movies?|songs?|books?|novels?|albums?)\b", re.IGNORECASE)
+"""Works, whose directors or authors may be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ _DESCRIBED = (
     r"(?:the )?(?:directors?|performers?|composers?|authors?|writers?|painters?|designers?) of (?:both )?(?:the )?"
     r"(?:films?|movies?|songs?|books?|novels?|albums?)?:? ?"
 )
+_ARTICLES = "the|an?|our|its|their|your|my|his|her"
 _PREPOSITIONS = "in|at|on|over|under|by|for|with|from|to|among|during"
 _POINTING = r"(?:(?:that|those|the ones?|the two|the other) )?(?-i:(?:of|" + _PREPOSITIONS + r") )?"
 _BETWEEN = re.compile(rf",? (?P<word>or|and|&|vs\.?|versus|/) (?:is |was )?{_POINTING}(?:{_DESCRIBED})?", re.IGNORECASE)
@@ -99,10 +103,18 @@ _IN_UNIT = re.compile(r"\bin ([^\W\d_]{2,})", re.IGNORECASE)
 _MEASURED = re.compile(
     r"(?:^|[.,:;?] )how (?:long|many|much|often|far|soon|old|high|deep|wide|big|large|heavy)\b", re.IGNORECASE
 )
+# Before a name: an article or a comma, and words that lead to it: "the founders of".
+_HEADED = re.compile(
+    rf"(?:\b(?:{_ARTICLES}) |[,:;–—] )"
+    rf"(?P<head>(?:[a-z][\w-]* ){{0,3}}(?P<noun>[a-z][\w-]*) (?:of|{_PREPOSITIONS}) (?:the )?)$"
+)
+_DESCRIPTION = re.compile(rf"[a-z].* (?:of|{_PREPOSITIONS}) (?:the )?[^\W\d_a-z]")
+_LEADS = re.compile(rf"\b(?:of|{_PREPOSITIONS})\b", re.IGNORECASE)
+_MAX_HEAD = 60  # characters
 _NUMBERED = re.compile(r"\d+ [a-z]")  # "2024 audit", of which a name would be "2024" alone
 _POSSESSIVE = re.compile(r"(?<=\w)['’]s?$")
 _SUFFIX = re.compile(r"(?:Jr|Sr|Inc|Ltd|Co)\.?|[IVX]+")
-_HEAD = re.compile(rf"^(?:more |fewer )?{_POINTING}(?:(?:the|a|an|our|its) )?")
+_HEAD = re.compile(rf"^(?:more |fewer )?{_POINTING}(?:(?:{_ARTICLES}) )?")
 
 
 def find_comparison(text: str, yes_or_no: bool) -> Comparison | None:
@@ -153,8 +165,8 @@ def find_comparison(text: str, yes_or_no: bool) -> Comparison | None:
 
 @lru_cache(maxsize=512)
 def canonical(question: str) -> str:
-    """The question with the two things it compares in alphabetical order and without articles, where their order means
-    nothing.
+    """The question with the two things it compares in alphabetical order, names first, and without articles, where
+    their order means nothing.
 
     >>> canonical("Who is older, Tom Reed or Ann Lee?")
     'Who is older, Ann Lee or Tom Reed?'
@@ -165,8 +177,12 @@ def canonical(question: str) -> str:
     left, right, _ = found
     if left in right or right in left:
         return question
-    text = re.sub(rf"\b(?:the|a|an|our|its) (?={re.escape(left)}|{re.escape(right)})", "", text)
-    return text if left < right else right.join(part.replace(right, left) for part in text.split(left))
+    text = re.sub(rf"\b(?:{_ARTICLES}) (?={re.escape(left)}|{re.escape(right)})", "", text)
+    first, second = sorted((left, right), key=lambda option: (option[0].islower(), option))
+    if _DESCRIPTION.match(second):
+        second = f"the {second}"  # else its words would not be found again
+    written = {left: first, right: second}
+    return re.sub(f"{re.escape(left)}|{re.escape(right)}", lambda found: written[found[0]], text)
 
 
 def wins_of(rest: str) -> Iterator[tuple[str, int]]:
@@ -250,7 +266,10 @@ def _options(text: str) -> tuple[str, str, str] | None:
             if _NUMBERED.match(text, right[0]):
                 continue
             word = "and" if match["word"].lower() in ("and", "&") else "or"
-            first = _after_same(text[match.start("word") : right[0]], text[slice(*left)])
+            between = text[match.start("word") : right[0]]
+            first = _after_same(between, text[slice(*left)])
+            if not _LEADS.search(between):
+                first = _headed(text, left[0], word) + first
             found.append((_unlisted(_HEAD.sub("", first), text[slice(*right)]), text[slice(*right)], word))
     if not found:
         found = list(_plain_options(text))
@@ -272,6 +291,18 @@ def _after_same(between: str, left: str) -> str:
     return found["name"] if found else left
 
 
+def _headed(text: str, start: int, word: str) -> str:
+    """The words that head a name before "or" or "and": "founders of " in "the founders of Lantern or Mrs Dekkers".
+    Empty if they are of both things: a measure ("the population of Larn or Ost Hill"), several things joined by "and"
+    ("the mayors of Larn and Ost Hill"), or people of works."""
+    found = _HEADED.search(text, max(0, start - _MAX_HEAD), start)
+    if found is None or WORKS.search(text) or (word == "and" and found["noun"].endswith("s")):
+        return ""
+    noun, table = found["noun"], measures()
+    is_value = words().type_of_noun.get(noun) in ("number", "date", "year")
+    return "" if is_value or noun in table.groups or noun in table.units else text[found.start("head") : start]
+
+
 def _unlisted(left: str, right: str) -> str:
     """A name without what a comma parts from it ("in 2023, Ann Lee"), unless the comma belongs to names of the kind."""
     before, comma, last = left.rpartition(", ")
@@ -289,15 +320,21 @@ def _plain_options(text: str) -> Iterator[tuple[str, str, str]]:
     if found is None or not (found.start() == 0 or found["word"].lower() == "or"):
         return
     left, rest = found["left"].split(), found["rest"].rstrip("?").split()
-    has_article = rest[0].lower() in ("the", "a", "an")
-    count = max(1, len(left) + has_article - (left[0].lower() in ("the", "a", "an")))
-    while has_article and count < len(rest) and not ends_name(rest[count]):
+    has_article = re.fullmatch(_ARTICLES, rest[0], re.IGNORECASE) is not None
+    count = max(1, len(left) + has_article - (re.fullmatch(_ARTICLES, left[0], re.IGNORECASE) is not None))
+    while has_article and count < len(rest) and _goes_on(rest[count : count + 2]):
         count += 1
     right = rest[: next((i for i, word in enumerate(rest[:count]) if i and word in measures().verbs), count)]
     if len(rest) > len(right):
         between = text[found.start("word") : found.start("rest")] + " ".join([*right[:2], ""])
         first = _after_same(between, " ".join(left))
         yield _HEAD.sub("", first), _HEAD.sub("", " ".join(right)), found["word"].lower()
+
+
+def _goes_on(words: Sequence[str]) -> bool:
+    """True if a description goes on with the first of these words: "from" in "our cook from Larn"."""
+    leads = words[0].lower() in ("of", *_PREPOSITIONS.split("|")) and words[-1][0].isupper()
+    return leads or words[0][0].isupper() or not ends_name(words[0])
 
 
 def ends_name(word: str) -> bool:
