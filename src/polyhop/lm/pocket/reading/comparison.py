@@ -296,7 +296,9 @@ def _headed(text: str, start: int, word: str) -> str:
     Empty if they are of both things: a measure ("the population of Larn or Ost Hill"), several things joined by "and"
     ("the mayors of Larn and Ost Hill"), or people of works."""
     found = _HEADED.search(text, max(0, start - _MAX_HEAD), start)
-    if found is None or WORKS.search(text) or (word == "and" and found["noun"].endswith("s")):
+    if found is None or WORKS.search(text):
+        return ""
+    if word == "and" and (found["noun"].endswith("s") or not found[0][0].isalpha()):
         return ""
     noun, table = found["noun"], measures()
     is_value = words().type_of_noun.get(noun) in ("number", "date", "year")
