@@ -48,7 +48,7 @@ def _read(question: str, pages: Sequence[ParsedPassage], facts: Sequence[StatedV
     read: dict[tuple[str, str, int], float] = {}
     added: list[StatedValue] = []
     known = {_place(fact.page, fact.quantity) for fact in facts}
-    tables = {fact.page.text for fact in facts if fact.in_row}  # of which the thing has a row of its own
+    tables = {fact.page.text for fact in facts if fact.in_row}  # with a row for the thing
     for page, output in zip(pages, predict(question, [[page] for page in pages]), strict=True):
         for quantity, probability in _quantities(page, output):
             place = _place(page, quantity)
