@@ -12,11 +12,11 @@ from polyhop.lm.pocket.reading import documents
 from polyhop.lm.pocket.reading.documents import (
     answers_of_documents,
     described,
-    fit,
     read_singly,
     read_step,
     read_unverified,
 )
+from polyhop.lm.pocket.reading.fitting import fit
 from polyhop.lm.pocket.reading.question import parse_question
 from polyhop.lm.pocket.reading.weighing import best_answer
 from polyhop.types import Passage

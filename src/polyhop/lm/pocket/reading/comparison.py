@@ -100,7 +100,7 @@ _OR_NOT = re.compile(
 _COMPARATIVE = re.compile(r"\b(?:is|was|are|were) ([a-z]{2,}er)\b", re.IGNORECASE)
 _NO_COMPARATIVE = frozenset("after better either ever her never other over paper together under water whether".split())
 _IN_UNIT = re.compile(r"\bin ([^\W\d_]{2,})", re.IGNORECASE)
-_MEASURED = re.compile(
+_ASKS_AMOUNT = re.compile(
     r"(?:^|[.,:;?] )how (?:long|many|much|often|far|soon|old|high|deep|wide|big|large|heavy)\b", re.IGNORECASE
 )
 # Before a name: an article or a comma, and words that lead to it: "the founders of".
@@ -132,7 +132,7 @@ def find_comparison(text: str, yes_or_no: bool) -> Comparison | None:
     if found is None:
         return None
     left, right, word = found
-    if _MEASURED.search(text) and word not in ("than", "before", "after"):
+    if _ASKS_AMOUNT.search(text) and word not in ("than", "before", "after"):
         return None  # "How long is it between A and B?"
     rest = text.replace(left, " ").replace(right, " ")
     wins = dict(wins_of(rest))
@@ -322,8 +322,8 @@ def _plain_options(text: str) -> Iterator[tuple[str, str, str]]:
     if found is None or not (found.start() == 0 or found["word"].lower() == "or"):
         return
     left, rest = found["left"].split(), found["rest"].rstrip("?").split()
-    has_article = re.fullmatch(_ARTICLES, rest[0], re.IGNORECASE) is not None
-    count = max(1, len(left) + has_article - (re.fullmatch(_ARTICLES, left[0], re.IGNORECASE) is not None))
+    has_article = _is_article(rest[0])
+    count = max(1, len(left) + has_article - _is_article(left[0]))
     while has_article and count < len(rest) and _goes_on(rest[count : count + 2]):
         count += 1
     right = rest[: next((i for i, word in enumerate(rest[:count]) if i and word in measures().verbs), count)]
@@ -331,6 +331,10 @@ def _plain_options(text: str) -> Iterator[tuple[str, str, str]]:
         between = text[found.start("word") : found.start("rest")] + " ".join([*right[:2], ""])
         first = _after_same(between, " ".join(left))
         yield _HEAD.sub("", first), _HEAD.sub("", " ".join(right)), found["word"].lower()
+
+
+def _is_article(word: str) -> bool:
+    return re.fullmatch(_ARTICLES, word, re.IGNORECASE) is not None
 
 
 def _goes_on(words: Sequence[str]) -> bool:

@@ -18,8 +18,8 @@ from polyhop.lm.pocket.reading.documents import (
     answers_in_steps,
     answers_of_documents,
     answers_to_inner,
-    fit,
 )
+from polyhop.lm.pocket.reading.fitting import fit
 from polyhop.lm.pocket.reading.judge import (
     answer_probabilities,
     is_hopeless,
