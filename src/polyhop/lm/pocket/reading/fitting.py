@@ -1,4 +1,4 @@
-"""Whether an answer is of the kind that a question asks for: a number, a phone number, a quantity, a name."""
+"""The fit of an answer to the kind that a question asks for: a number, a phone number, a quantity, a name."""
 
 from __future__ import annotations
 
